@@ -1,0 +1,98 @@
+"""Writes and reads bench records: JSON files under one schema (schema.json), named after what they measure.
+
+A record says what was measured, on what, at which commit, by which command, with
+the raw results and a verdict from the same run. Nothing else may feed a table.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+
+ROOT = Path(__file__).resolve().parent.parent
+RECORDS = Path(__file__).resolve().parent / "records"
+SCHEMA = json.loads((Path(__file__).resolve().parent / "schema.json").read_text())
+
+
+def cpu_name() -> str:
+    """The processor's model name; the architecture where the system does not tell."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def machine(**extra: Any) -> dict[str, Any]:
+    """Identity of the machine that measures; `extra` adds browser or adapter."""
+    return {
+        "cpu": cpu_name(),
+        "cores": os.cpu_count() or 1,
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        **extra,
+    }
+
+
+def commit() -> str:
+    """The checkout's commit, with `+dirty` where tracked source files differ from it."""
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(
+            ["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True
+        ).stdout.strip()
+
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!bench/records")
+    return git("rev-parse", "--short=12", "HEAD") + ("+dirty" if changed else "")
+
+
+def write(
+    what: str,
+    command: str,
+    results: list[dict[str, Any]],
+    *,
+    ok: bool,
+    why: str,
+    corpus: dict[str, str] | None = None,
+    **machine_extra: Any,
+) -> Path:
+    """Validates one record against the schema and writes it to records/{what}.json.
+
+    Raises jsonschema.ValidationError when the record is not one.
+    """
+    record: dict[str, Any] = {
+        "schema": 1,
+        "what": what,
+        "command": command,
+        "commit": commit(),
+        "date": datetime.date.today().isoformat(),
+        "machine": machine(**machine_extra),
+        "results": results,
+        "verdict": {"ok": ok, "why": why},
+    }
+    if corpus is not None:
+        record["corpus"] = corpus
+    jsonschema.validate(record, SCHEMA)
+    RECORDS.mkdir(exist_ok=True)
+    path = RECORDS / f"{what}.json"
+    path.write_text(json.dumps(record, indent=1, allow_nan=False) + "\n")
+    return path
+
+
+def read(what: str) -> dict[str, Any]:
+    """The record of that name, validated; FileNotFoundError names the script to run otherwise."""
+    path = RECORDS / f"{what}.json"
+    if not path.exists():
+        raise FileNotFoundError(f"no record {path.name}: run the script in bench/ that writes it")
+    record: dict[str, Any] = json.loads(path.read_text())
+    jsonschema.validate(record, SCHEMA)
+    return record
