@@ -40,8 +40,16 @@ struct Epilogue {
 
 namespace kernels {
 
-/** Bytes of scratch that matmul, attention and the other kernels need for these sizes. */
-size_t workspace_bytes(size_t n_threads, size_t max_m, size_t max_n, size_t max_k, size_t max_T, size_t head_dim);
+/** The kernels in use: "avx2", "neon", "generic", "wasm-scalar", "wasm-simd", "wasm-relaxed". TABGPT_ISA=generic in the
+ * environment, read once, keeps an x86 machine from its AVX2 kernels. */
+const char* isa();
+
+/**
+ * Bytes of scratch, 64-byte aligned, that every kernel here can work in when no call is larger than these sizes: the
+ * largest M, N, K of any matmul (a layer norm's C counts as an N), T and head_dim of any attention. The same for every
+ * ISA, so that one build can plan for another.
+ */
+uint64_t workspace_bytes(size_t n_threads, size_t max_m, size_t max_n, size_t max_k, size_t max_T, size_t head_dim);
 
 /**
  * out[M,N] = op(A) op(B). NN: A[M,K] B[K,N]. NT: A[M,K] B[N,K]. TN: A[K,M] B[K,N].
@@ -90,10 +98,11 @@ void cross_entropy_backward(Pool&, float* logits, const uint32_t* targets, size_
 /** Sum of squares in float64 over fixed chunks; not finite if any element is not. */
 double sum_of_squares(Pool&, void* workspace, const float* x, size_t n);
 
+/** Doubles: 1 - beta2 taken from a float32 beta2 would be off by 1e-6. */
 struct AdamW {
-  float lr, beta1, beta2, eps, weight_decay;
+  double lr, beta1, beta2, eps, weight_decay;
   double bias_correction1, bias_correction2;  ///< 1 - beta^t
-  float grad_scale;                           ///< the clip coefficient
+  double grad_scale;                          ///< the clip coefficient
 };
 /** Decoupled weight decay (Loshchilov & Hutter 2019, alg. 2); p, m, v in place. */
 void adamw(Pool&, float* p, float* m, float* v, const float* g, size_t n, const AdamW&);
