@@ -71,11 +71,8 @@ class Field:
         number = float(value)
         if not math.isfinite(number):
             raise ConfigError(f"{self.name} is {number}; it must be {self.range()}")
-        if self.type == "int":
-            if number != math.floor(number):
-                raise ConfigError(
-                    f"{self.name} is {value}; it must be a whole number, {self.range()}"
-                )
+        if self.type == "int" and number != math.floor(number):
+            raise ConfigError(f"{self.name} is {value}; it must be a whole number, {self.range()}")
         below_low = (self.min is not None and number < self.min) or (
             self.above is not None and number <= self.above
         )
@@ -137,7 +134,7 @@ class _Checked:
         return cls(**values)
 
     def to_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)  # type: ignore[call-overload]
+        return dict(dataclasses.asdict(self))  # type: ignore[call-overload]
 
 
 @dataclass(frozen=True)
@@ -274,7 +271,7 @@ def preset_names() -> list[str]:
 
 
 def preset_title(name: str) -> str:
-    return _PRESETS["presets"][name]["title"]
+    return str(_PRESETS["presets"][name]["title"])
 
 
 def preset(name: str = DEFAULT_PRESET, **overrides: Any) -> Recipe:
