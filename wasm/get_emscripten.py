@@ -81,15 +81,14 @@ def installed_compiler(own: Path) -> Path | None:
     return None
 
 
-def write_wrappers(prefix: Path, source: Path, environment: dict[str, str]) -> None:
-    """One small script a tool, so that callers need neither PATH nor variables."""
+def write_wrappers(prefix: Path, source: Path) -> None:
+    """One small script a tool, so that every caller finds it at one place."""
     (prefix / "bin").mkdir(parents=True, exist_ok=True)
-    exports = "".join(f"export {k}={shlex.quote(v)}\n" for k, v in environment.items())
     for tool in TOOLS:
         if not (source / tool).exists():
             continue
         wrapper = prefix / "bin" / tool
-        wrapper.write_text(f'#!/bin/sh\n{exports}exec {shlex.quote(str(source / tool))} "$@"\n')
+        wrapper.write_text(f'#!/bin/sh\nexec {shlex.quote(str(source / tool))} "$@"\n')
         wrapper.chmod(0o755)
 
 
@@ -210,12 +209,12 @@ def install_from_distribution(prefix: Path, suite: str) -> None:
     # Its JavaScript modules (acorn) are looked for upward from the scripts' real folder.
     (root / "usr/share/node_modules").symlink_to("nodejs")
     scripts = root / "usr/share/emscripten"
-    config = prefix / "emscripten.cfg"
-    config.write_text(
+    # Found there by every tool, also where CMake calls one by its own path.
+    (scripts / ".emscripten").write_text(
         f"LLVM_ROOT = {str(llvm / 'bin')!r}\nBINARYEN_ROOT = {str(root / 'usr')!r}\n"
-        f"NODE_JS = {node!r}\nEMSCRIPTEN_ROOT = {str(scripts)!r}\nCACHE = {str(prefix / 'cache')!r}\n"
+        f"NODE_JS = {node!r}\nCACHE = {str(prefix / 'cache')!r}\n"
     )
-    write_wrappers(prefix, scripts, {"EM_CONFIG": str(config), "EMSDK_PYTHON": sys.executable})
+    write_wrappers(prefix, scripts)
     shutil.rmtree(apt)
 
 
@@ -236,7 +235,7 @@ def main() -> None:
     if version is None or version < MINIMUM:
         if found := installed_compiler(prefix):
             shutil.rmtree(prefix, ignore_errors=True)
-            write_wrappers(prefix, found.parent, {})
+            write_wrappers(prefix, found.parent)
             print(f"emscripten: using {found}")
         else:
             install_from_distribution(prefix, options.suite)
