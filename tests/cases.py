@@ -105,10 +105,10 @@ class Matmul(Case):
     M: int
     N: int
     K: int
-    epilogue: str = ""  # words of: bias gelu_tanh gelu_erf dropout residual accumulate
+    epilogue: str = ""  # "+" between: bias gelu_tanh gelu_erf dropout residual accumulate
 
     def has(self, word: str) -> bool:
-        return word in self.epilogue.split()
+        return word in self.epilogue.split("+")
 
     @property
     def gelu(self) -> str:
@@ -574,10 +574,10 @@ CASES: list[Case] = [
         for size in ((1, 1, 1), (5, 3, 2), (37, 131, 67), (96, 128, 64))
         for epilogue in (
             "bias",
-            "bias gelu_tanh",
-            "bias gelu_erf",
-            "bias residual",
-            "bias dropout residual",
+            "bias+gelu_tanh",
+            "bias+gelu_erf",
+            "bias+residual",
+            "bias+dropout+residual",
             "accumulate",
         )
     ],
