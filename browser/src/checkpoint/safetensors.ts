@@ -1,0 +1,141 @@
+/**
+ * @file The safetensors format: 8 bytes of header length, a JSON header, the tensors' bytes end to end.
+ * The reader refuses everything odd and names the tensor; the writer pads the header to 8 bytes.
+ */
+import { messageOf, TabgptError } from "../core/errors.ts";
+
+export interface TensorEntry {
+  dtype: string;
+  shape: number[];
+  /** The tensor's bytes, a view of the file. */
+  bytes: Uint8Array<ArrayBuffer>;
+}
+
+export interface TensorFile {
+  metadata: Record<string, string>;
+  tensors: Map<string, TensorEntry>;
+}
+
+export interface NamedTensor {
+  name: string;
+  shape: number[];
+  values: Float32Array<ArrayBuffer>;
+}
+
+const DTYPE_BYTES: Record<string, number> = {
+  BOOL: 1, U8: 1, I8: 1, F8_E5M2: 1, F8_E4M3: 1, I16: 2, U16: 2, F16: 2, BF16: 2,
+  I32: 4, U32: 4, F32: 4, F64: 8, I64: 8, U64: 8,
+}; // prettier-ignore
+
+/** The limit of the format's own library. */
+const MAX_HEADER = 100_000_000;
+const PREFIX = 8;
+
+function headerOf(file: Uint8Array<ArrayBuffer>, name: string): { header: Record<string, unknown>; start: number } {
+  if (file.length < PREFIX) throw new TabgptError(`${name} holds ${file.length} bytes; a safetensors file has at least 8`);
+  const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
+  const length = Number(view.getBigUint64(0, true));
+  if (length > MAX_HEADER) {
+    throw new TabgptError(`${name} claims a header of ${length} bytes; at most ${MAX_HEADER} are allowed, so it is damaged`);
+  }
+  const start = PREFIX + length;
+  if (start > file.length) {
+    throw new TabgptError(`${name} is truncated: its header ends at byte ${start}, the file at ${file.length}`);
+  }
+  let header: unknown;
+  try {
+    header = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(file.subarray(PREFIX, start)));
+  } catch (error) {
+    throw new TabgptError(`the header of ${name} is no JSON (${messageOf(error)}); the file is damaged`);
+  }
+  if (typeof header !== "object" || header === null || Array.isArray(header)) {
+    throw new TabgptError(`the header of ${name} is no JSON object; the file is damaged`);
+  }
+  return { header: header as Record<string, unknown>, start };
+}
+
+function isCount(value: unknown): value is number {
+  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
+}
+
+/** Checks one header entry against its own shape and dtype. */
+function entryOf(name: string, value: unknown): { dtype: string; shape: number[]; begin: number; end: number } {
+  const entry = (value ?? {}) as { dtype?: unknown; shape?: unknown; data_offsets?: unknown };
+  const { dtype, shape, data_offsets: offsets } = entry;
+  const size = typeof dtype === "string" ? DTYPE_BYTES[dtype] : undefined;
+  if (size === undefined) throw new TabgptError(`tensor "${name}" has the unknown dtype ${JSON.stringify(dtype)}`);
+  if (!Array.isArray(shape) || !shape.every(isCount)) {
+    throw new TabgptError(`tensor "${name}" has the shape ${JSON.stringify(shape)}, not a list of sizes`);
+  }
+  if (!Array.isArray(offsets) || offsets.length !== 2 || !offsets.every(isCount) || offsets[1] < offsets[0]) {
+    throw new TabgptError(`tensor "${name}" has the offsets ${JSON.stringify(offsets)}, not [begin, end]`);
+  }
+  const wanted = shape.reduce((product: number, axis: number) => product * axis, size);
+  const [begin, end] = offsets as [number, number];
+  if (end - begin !== wanted) {
+    throw new TabgptError(
+      `tensor "${name}" of shape [${shape.join(", ")}] and dtype ${String(dtype)} needs ${wanted} bytes, ` +
+        `but its offsets span ${end - begin}`,
+    );
+  }
+  return { dtype: dtype as string, shape: shape as number[], begin, end };
+}
+
+/** Parses a file whose tensors must fill it without hole or overlap. Throws TabgptError. */
+export function readSafetensors(file: Uint8Array<ArrayBuffer>, name = "model.safetensors"): TensorFile {
+  const { header, start } = headerOf(file, name);
+  const { __metadata__: metadata = {}, ...rest } = header;
+  if (typeof metadata !== "object" || metadata === null || !Object.values(metadata).every((v) => typeof v === "string")) {
+    throw new TabgptError(`the metadata of ${name} is not a map of strings; the file is damaged`);
+  }
+  const entries = Object.entries(rest).map(([tensor, value]) => ({ tensor, ...entryOf(tensor, value) }));
+  entries.sort((a, b) => a.begin - b.begin || a.end - b.end);
+  let reached = 0;
+  for (const { tensor, begin, end } of entries) {
+    if (begin > reached) throw new TabgptError(`${begin - reached} bytes before tensor "${tensor}" belong to no tensor`);
+    if (begin < reached) throw new TabgptError(`tensor "${tensor}" overlaps the one before it by ${reached - begin} bytes`);
+    reached = end;
+  }
+  const held = file.length - start;
+  if (reached > held) {
+    const cut = entries.find((entry) => entry.end > held)!;
+    throw new TabgptError(`${name} is truncated: tensor "${cut.tensor}" ends at byte ${cut.end} of ${held}`);
+  }
+  if (reached < held) throw new TabgptError(`${held - reached} bytes after the last tensor of ${name} belong to no tensor`);
+  const tensors = new Map(
+    entries.map(({ tensor, dtype, shape, begin, end }) => [
+      tensor,
+      { dtype, shape, bytes: file.subarray(start + begin, start + end) },
+    ]),
+  );
+  return { metadata: metadata as Record<string, string>, tensors };
+}
+
+/** A tensor's values as float32; refuses other dtypes than F32 and F64, and values that are not finite. */
+export function toFloat32(name: string, { dtype, bytes }: TensorEntry): Float32Array<ArrayBuffer> {
+  // slice: a tensor may start at any byte, typed arrays only at multiples of their size
+  const aligned = bytes.slice().buffer;
+  let values: Float32Array<ArrayBuffer>;
+  if (dtype === "F32") values = new Float32Array(aligned);
+  else if (dtype === "F64") values = Float32Array.from(new Float64Array(aligned));
+  else throw new TabgptError(`tensor "${name}" has dtype ${dtype}; F32 and F64 can be read, so convert it to F32`);
+  const bad = values.findIndex((value) => !Number.isFinite(value));
+  if (bad >= 0) throw new TabgptError(`tensor "${name}" holds ${values[bad]} at element ${bad}; the checkpoint is unusable`);
+  return values;
+}
+
+/** A file as parts that follow each other: the header, then each tensor's bytes. */
+export function writeSafetensors(tensors: NamedTensor[], metadata: Record<string, string>): Uint8Array<ArrayBuffer>[] {
+  let offset = 0;
+  const header: Record<string, unknown> = { __metadata__: metadata };
+  for (const { name, shape, values } of tensors) {
+    header[name] = { dtype: "F32", shape, data_offsets: [offset, offset + values.byteLength] };
+    offset += values.byteLength;
+  }
+  const json = new TextEncoder().encode(JSON.stringify(header));
+  const padded = Math.ceil(json.length / PREFIX) * PREFIX;
+  const head = new Uint8Array(PREFIX + padded).fill(0x20);
+  new DataView(head.buffer).setBigUint64(0, BigInt(padded), true);
+  head.set(json, PREFIX);
+  return [head, ...tensors.map(({ values }) => new Uint8Array(values.buffer, values.byteOffset, values.byteLength))];
+}

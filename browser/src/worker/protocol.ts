@@ -1,0 +1,118 @@
+/**
+ * @file All that page and worker say to each other.
+ *
+ * The page sends commands; each is answered once, under its id, by "done" or "failed". What happens by
+ * itself (a step, an evaluation, an autosave) comes as events. The worker holds one session at a time.
+ */
+import type { MemoryPlan, Sampling } from "../core/index.ts";
+import type { RunInfo } from "../checkpoint/checkpoint.ts";
+import type { Corpus } from "../corpus.ts";
+import type { Values } from "../presets.ts";
+
+export interface Engine {
+  /** Name of a WASM build. */
+  build: string;
+  threads: number;
+}
+
+export interface SampleSettings extends Sampling {
+  prompt: string;
+  maxNewTokens: number;
+  /** Generation ends where the text contains this; "" never does. */
+  stop: string;
+}
+
+export interface CorpusFacts {
+  tokens: number;
+  vocabSize: number;
+  /** The character vocabulary, "" for bytes. */
+  vocab: string;
+}
+
+export interface PlanFacts {
+  parameters: number;
+  memory: MemoryPlan;
+  /** What the WASM memory will be asked for, in bytes. */
+  wasmBytes: number;
+  /** Learning rate at `curveSteps` evenly spread steps, first and last included. */
+  curve: number[];
+}
+
+/** The saved run's card. */
+export interface SavedRun {
+  info: RunInfo;
+  durable: boolean;
+  bytes: number;
+  /** Moments and recipe are there: it can go on. */
+  resumable: boolean;
+  /** The corpus that it was trained on is at hand. */
+  hasCorpus: boolean;
+  /** Newest validation loss, null where there was none. */
+  valLoss: number | null;
+  savedAt: number;
+}
+
+export interface Commands {
+  /** Names the folder of the WASM builds. Must come first. */
+  open: { request: { wasmUrl: string }; reply: SavedRun | null };
+  corpus: { request: { corpus: Corpus; tokenizer: string }; reply: CorpusFacts };
+  plan: { request: { values: Values; vocabSize: number; tokens: number; threads: number }; reply: PlanFacts };
+  start: { request: { values: Values; corpus: Corpus; engine: Engine; live: SampleSettings }; reply: null };
+  /** Opens the saved run and trains on. `corpus` where the store has none that fits. */
+  continue: { request: { engine: Engine; corpus: Corpus | null; live: SampleSettings }; reply: null };
+  pause: { request: null; reply: null };
+  resume: { request: null; reply: null };
+  /** One step while paused. */
+  step: { request: null; reply: null };
+  /** Ends training after the step in progress, and saves. */
+  stop: { request: null; reply: null };
+  sample: { request: { settings: SampleSettings; engine: Engine }; reply: null };
+  cancelSample: { request: null; reply: null };
+  save: { request: null; reply: SavedRun | null };
+  /** The saved run as one zip. */
+  download: { request: null; reply: { name: string; blob: Blob } };
+  /** Replaces the saved run by uploaded files, after checking every tensor. */
+  load: { request: { files: { name: string; bytes: Uint8Array<ArrayBuffer> }[]; engine: Engine }; reply: SavedRun };
+  delete: { request: null; reply: null };
+}
+
+export type CommandName = keyof Commands;
+export type Request<K extends CommandName> = Commands[K]["request"];
+export type Reply<K extends CommandName> = Commands[K]["reply"];
+
+export type ToWorker = { [K in CommandName]: { id: number; command: K; request: Request<K> } }[CommandName];
+
+/** What the run is doing. "idle": no run; "stopped" may be continued, "finished" has done its steps. */
+export type RunState = "idle" | "training" | "evaluating" | "sampling" | "paused" | "stopped" | "finished" | "failed";
+
+export interface MetricPoint {
+  step: number;
+  loss: number;
+  lr: number;
+  gradNorm: number;
+  tokensPerSecond: number;
+}
+
+export interface EvalPoint {
+  step: number;
+  valLoss: number;
+  /** Over the whole split, not seeded batches. */
+  whole: boolean;
+}
+
+export type RunEvent =
+  | { event: "ready"; engine: Engine; isa: string; memoryBytes: number; info: RunInfo; totalSteps: number }
+  | { event: "history"; points: MetricPoint[]; evals: EvalPoint[] }
+  | { event: "state"; state: RunState; step: number }
+  | { event: "metrics"; points: MetricPoint[] }
+  | { event: "evaluating"; step: number }
+  | { event: "evaluated"; point: EvalPoint }
+  | { event: "sample"; live: boolean; step: number; prompt: string; text: string; done: boolean }
+  | { event: "saved"; saved: SavedRun }
+  | { event: "notice"; message: string }
+  | { event: "error"; message: string };
+
+export type FromWorker =
+  | { type: "done"; id: number; reply: unknown }
+  | { type: "failed"; id: number; message: string }
+  | ({ type: "event" } & RunEvent);
