@@ -81,7 +81,7 @@ class Field:
         )
         if below_low or above_high:
             raise ConfigError(f"{self.name} is {value}; it must be {self.range()}")
-        return int(value) if self.type == "int" else number
+        return int(number) if self.type == "int" else number
 
 
 FIELDS: dict[str, Field] = {

@@ -1,0 +1,305 @@
+"""Checkpoints: a folder that any backend, the browser and transformers open.
+
+    model.safetensors             the weights, under Hugging Face's names, and metadata
+    config.json                   transformers' GPT2Config
+    optimizer-000123.safetensors  AdamW's moments `m:<name>`, `v:<name>` after 123 steps
+    metrics.jsonl                 a line a step (train.py)
+
+Metadata of model.safetensors, all strings (JSON where it says so):
+
+    format         "pt"
+    producer       "tabgpt 0.1.0"
+    tabgpt_schema  "1"
+    backend        what trained it last: "native", "numpy", "wasm", "webgpu"
+    config         JSON, ModelConfig: vocab_size and presets.json's group "model", d_mlp resolved
+    tokenizer      JSON, see tokenizer.py
+    train          JSON, presets.json's group "train"    (absent: saved without a run)
+    run            JSON, presets.json's group "run"      (likewise)
+    step           optimizer steps done
+    tokens_seen    step * grad_accum * batch_size * ctx
+    seed           of the run; also in train
+    corpus         JSON {"path", "sha256", "name"}; path is "" where there is none (the browser)
+    optimizer      the moments' file name; absent where there are none
+
+Keys that are not in this list are ignored. Weights are float32, or float64 from
+the oracle; `lm_head.weight` is not stored, since it is `wte`. A save writes the
+moments, then config.json, then model.safetensors, each to a new file that is
+flushed and renamed; the last rename commits the save, and only then older
+moments are deleted. A kill at any moment leaves the old or the new checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import hf, layout
+from .config import ModelConfig, RunConfig, TrainConfig
+from .errors import CheckpointError, ConfigError, TokenizerError
+from .safetensors_file import Array, Header, commit, read_floats, read_header, write_atomically
+from .tokenizer import NoTokenizer, Tokenizer, tokenizer_from_json
+
+SCHEMA = "1"
+MODEL_FILE = "model.safetensors"
+_INDEX_FILE = "model.safetensors.index.json"
+_OPTIMIZER_NAME = re.compile(r"optimizer-\d+\.safetensors")
+
+
+@dataclass
+class Checkpoint:
+    """A model, and where its training stands."""
+
+    config: ModelConfig
+    tensors: dict[str, Array]
+    tokenizer: Tokenizer = field(default_factory=NoTokenizer)
+    train: TrainConfig | None = None
+    run: RunConfig | None = None
+    step: int = 0
+    corpus: dict[str, str] | None = None
+    backend: str | None = None
+    moments: dict[str, Array] | None = None
+    """`m:<name>` and `v:<name>`; None where there are none, or they were not asked for."""
+
+    @property
+    def tokens_seen(self) -> int:
+        if self.train is None:
+            return 0
+        return self.step * self.train.grad_accum * self.train.batch_size * self.config.ctx
+
+
+def producer() -> str:
+    try:
+        return f"tabgpt {version('tabgpt')}"
+    except PackageNotFoundError:  # run from a source tree that is not installed
+        return "tabgpt"
+
+
+def save(folder: Path, checkpoint: Checkpoint) -> None:
+    """Writes the folder in the order that the file's head describes."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CheckpointError(f"cannot make the folder {folder}: {error.strerror}") from None
+    optimizer = None
+    if checkpoint.moments is not None:
+        optimizer = f"optimizer-{checkpoint.step:06d}.safetensors"
+        write_atomically(
+            folder / optimizer,
+            checkpoint.moments,
+            {"format": "pt", "tabgpt_schema": SCHEMA, "step": str(checkpoint.step)},
+        )
+    _write_text(folder / "config.json", json.dumps(hf.config_to_hf(checkpoint.config), indent=2))
+    metadata = _metadata(checkpoint, optimizer)
+    write_atomically(folder / MODEL_FILE, checkpoint.tensors, metadata)
+    for path in folder.glob("optimizer-*.safetensors"):
+        if path.name != optimizer and _OPTIMIZER_NAME.fullmatch(path.name):
+            path.unlink(missing_ok=True)
+
+
+def _metadata(checkpoint: Checkpoint, optimizer: str | None) -> dict[str, str]:
+    def text(value: Any) -> str:
+        return json.dumps(value, ensure_ascii=False)
+
+    metadata = {
+        "format": "pt",
+        "producer": producer(),
+        "tabgpt_schema": SCHEMA,
+        "config": text(checkpoint.config.to_dict()),
+        "tokenizer": checkpoint.tokenizer.to_json(),
+        "step": str(checkpoint.step),
+        "tokens_seen": str(checkpoint.tokens_seen),
+    }
+    if checkpoint.train is not None:
+        metadata["train"] = text(checkpoint.train.to_dict())
+        metadata["seed"] = str(checkpoint.train.seed)
+    if checkpoint.run is not None:
+        metadata["run"] = text(checkpoint.run.to_dict())
+    if checkpoint.corpus is not None:
+        metadata["corpus"] = text(checkpoint.corpus)
+    if checkpoint.backend is not None:
+        metadata["backend"] = checkpoint.backend
+    if optimizer is not None:
+        metadata["optimizer"] = optimizer
+    return metadata
+
+
+def _write_text(path: Path, text: str) -> None:
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        partial.write_text(text + "\n", encoding="utf-8")
+        commit(partial, path)
+    except OSError as error:
+        raise CheckpointError(f"cannot write {path}: {error.strerror}") from None
+
+
+def load(path: Path, *, moments: bool = False) -> Checkpoint:
+    """A checkpoint of ours or of transformers: its folder, or its file.
+
+    Refuses, by CheckpointError, everything that is not sound to the last value.
+    `moments`: also read AdamW's state, which must then be there.
+    """
+    headers = [read_header(file) for file in _files(path)]
+    metadata = headers[0].metadata
+    folder = headers[0].path.parent
+    try:
+        if "tabgpt_schema" not in metadata:
+            config = _transformers_config(folder)
+            return Checkpoint(config, _weights(headers, config))
+        if metadata["tabgpt_schema"] != SCHEMA:
+            raise CheckpointError(
+                f"it has schema {metadata['tabgpt_schema']!r}, and this tabgpt reads "
+                f"{SCHEMA!r}: use the version that wrote it ({metadata.get('producer')})"
+            )
+        checkpoint = _described(metadata)
+        checkpoint.tensors = _weights(headers, checkpoint.config)
+        if moments:
+            checkpoint.moments = _moments(folder, metadata, checkpoint)
+        return checkpoint
+    except (CheckpointError, ConfigError, TokenizerError) as error:
+        prefix = "" if str(error).startswith(str(folder)) else f"{headers[0].path}: "
+        raise CheckpointError(f"{prefix}{error}") from None
+
+
+def _files(path: Path) -> list[Path]:
+    """The weight files of a checkpoint: one, or the shards of a large model."""
+    if not path.is_dir():
+        if not path.exists():
+            raise CheckpointError(f"there is no checkpoint {path}; check the path")
+        if path.suffix in (".bin", ".pt", ".pth", ".ckpt"):
+            raise CheckpointError(
+                f"{path} is a pickle, which can run code when it is read; only safetensors are: "
+                f"save it again with save_pretrained, which writes {MODEL_FILE}"
+            )
+        return [path]
+    if (path / MODEL_FILE).exists():
+        return [path / MODEL_FILE]
+    if (path / _INDEX_FILE).exists():
+        index = _json_object((path / _INDEX_FILE).read_text(encoding="utf-8"), _INDEX_FILE)
+        names = sorted(set(dict(index.get("weight_map", {})).values()))
+        if not names or any(Path(name).name != name for name in names):
+            raise CheckpointError(f"{path / _INDEX_FILE} names no files of this folder: {names}")
+        return [path / name for name in names]
+    there = ", ".join(sorted(item.name for item in path.iterdir())[:8]) or "nothing"
+    raise CheckpointError(f"{path} holds no {MODEL_FILE}; there is: {there}")
+
+
+def _json_object(text: str, what: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise CheckpointError(f"{what} is no JSON ({error}): {text[:80]!r}") from None
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{what} is no JSON object: {text[:80]!r}")
+    return value
+
+
+def _transformers_config(folder: Path) -> ModelConfig:
+    path = folder / "config.json"
+    if not path.exists():
+        raise CheckpointError(
+            f"the file was not saved by tabgpt, and there is no {path} beside it that describes "
+            f"the model"
+        )
+    return hf.config_from_hf(_json_object(path.read_text(encoding="utf-8"), str(path)))
+
+
+def _described(metadata: Mapping[str, str]) -> Checkpoint:
+    """What our metadata says, without the tensors."""
+
+    def values(key: str) -> dict[str, Any]:
+        if key not in metadata:
+            raise CheckpointError(f"its metadata lacks {key!r}")
+        return _json_object(metadata[key], f"its metadata's {key!r}")
+
+    config = ModelConfig.from_dict(values("config"))
+    values("tokenizer")
+    tokenizer = tokenizer_from_json(metadata["tokenizer"])
+    if tokenizer.vocab_size not in (None, config.vocab_size):
+        raise CheckpointError(
+            f"vocabulary mismatch: the model has vocab_size {config.vocab_size} and its "
+            f"{tokenizer.kind} tokenizer {tokenizer.vocab_size}"
+        )
+    step = metadata.get("step", "0")
+    if not re.fullmatch(r"[0-9]{1,10}", step):
+        raise CheckpointError(f"its metadata's 'step' is {step!r}, not a whole number")
+    corpus = values("corpus") if "corpus" in metadata else None
+    if corpus is not None:
+        corpus = {key: str(corpus.get(key) or "") for key in ("path", "sha256", "name")}
+    return Checkpoint(
+        config,
+        {},
+        tokenizer,
+        TrainConfig.from_dict(values("train")) if "train" in metadata else None,
+        RunConfig.from_dict(values("run")) if "run" in metadata else None,
+        int(step),
+        corpus,
+        metadata.get("backend"),
+    )
+
+
+def _weights(headers: list[Header], config: ModelConfig) -> dict[str, Array]:
+    """Every tensor of the model by our name; shapes are compared before data is read."""
+    shapes = {tensor.name: tensor.shape for tensor in layout.tensors(config)}
+    home = {name: header for header in headers for name in header.entries}
+    names = hf.stored_names(home, list(shapes))
+    for ours, stored in names.items():
+        found = home[stored].entries[stored].shape
+        if found != shapes[ours]:
+            raise CheckpointError(
+                f"tensor {stored} has the shape {list(found)}; this config needs "
+                f"{list(shapes[ours])}"
+            )
+    tensors: dict[str, Array] = {}
+    for header in headers:
+        wanted = {stored: ours for ours, stored in names.items() if home[stored] is header}
+        read = read_floats(header, list(wanted))
+        tensors.update((wanted[stored], array) for stored, array in read.items())
+    _check_tied(home.get(hf.LM_HEAD), tensors["transformer.wte.weight"])
+    return {name: tensors[name] for name in shapes}
+
+
+def _check_tied(header: Header | None, wte: Array) -> None:
+    if header is None:
+        return
+    head = read_floats(header, [hf.LM_HEAD])[hf.LM_HEAD]
+    if not np.array_equal(head, wte):
+        raise CheckpointError(
+            f"{hf.LM_HEAD} (shape {list(head.shape)}) differs from transformer.wte.weight (shape "
+            f"{list(wte.shape)}); only models with a tied head are computed"
+        )
+
+
+def _moments(folder: Path, metadata: Mapping[str, str], model: Checkpoint) -> dict[str, Array]:
+    """AdamW's m and v; as many steps old as the weights."""
+    name = metadata.get("optimizer")
+    if name is None:
+        raise CheckpointError("it holds no optimizer state, so training cannot go on from it")
+    if not _OPTIMIZER_NAME.fullmatch(name):
+        raise CheckpointError(f"its optimizer file has the odd name {name!r}")
+    header = read_header(folder / name)
+    if header.metadata.get("step") != str(model.step):
+        raise CheckpointError(
+            f"{header.path} is of step {header.metadata.get('step')}, the weights of {model.step}"
+        )
+    shapes = {
+        f"{role}:{tensor.name}": tensor.shape
+        for role in ("m", "v")
+        for tensor in layout.tensors(model.config)
+    }
+    for wanted, shape in shapes.items():
+        if wanted not in header.entries:
+            raise CheckpointError(f"{header.path} lacks the tensor {wanted}")
+        found = header.entries[wanted].shape
+        if found != shape:
+            raise CheckpointError(
+                f"{header.path}: tensor {wanted} has the shape {list(found)}; this config needs "
+                f"{list(shape)}"
+            )
+    return read_floats(header, list(shapes))

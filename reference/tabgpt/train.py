@@ -1,0 +1,300 @@
+"""The host's training loop: files, time and resuming; the steps are the backend's.
+
+`for metrics in tabgpt.train(config, corpus): ...` trains; with `out` the run
+lives in a folder, is saved every so many seconds, and goes on exactly where its
+checkpoint stands with `tabgpt.resume(out)`: the losses equal those of a run that
+never stopped, bit for bit on the same backend.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from . import batches
+from . import checkpoint as checkpoints
+from .api import Model
+from .backends import BACKENDS, check_backend, open_session
+from .checkpoint import Checkpoint
+from .config import Recipe, RunConfig, TrainConfig, preset
+from .corpus import Corpus, corpus_of, known_corpus, read_corpus
+from .errors import CheckpointError, ConfigError, CorpusError, NonFiniteError
+from .metrics import METRICS_FILE, Metrics, MetricsFile, cut_back
+from .tokenizer import Ids
+
+PathLike = str | os.PathLike[str]
+
+
+class Run:
+    """A training run: an iterator of Metrics, one for each step until the last."""
+
+    def __init__(self, model: Model, corpus: Corpus, out: Path | None) -> None:
+        about = model.about
+        assert about.train is not None and about.run is not None
+        self.model = model
+        self.corpus = corpus
+        self.out = out
+        self.train: TrainConfig = about.train
+        self.run: RunConfig = about.run
+        self.saved_step: int | None = None
+        """The step of the checkpoint on the disk."""
+        self._metrics: MetricsFile | None = None
+        self._failed = False
+        self._began = self._saved_at = time.monotonic()
+
+    @property
+    def step(self) -> int:
+        """Optimizer steps done."""
+        return self.model.about.step
+
+    def __iter__(self) -> Run:
+        return self
+
+    def __next__(self) -> Metrics:
+        """One optimizer step, its evaluation and autosave where they are due."""
+        if self._failed or self.step >= self.train.steps:
+            raise StopIteration
+        began = time.perf_counter()
+        result = self.model.session.step()
+        seconds = time.perf_counter() - began
+        if not result.finite:
+            self._failed = True
+            raise NonFiniteError(self._diverged(result.step + 1, result.loss, result.grad_norm))
+        self.model.about.step = result.step + 1
+        val_loss = self._evaluate()
+        if val_loss is not None and not math.isfinite(val_loss):
+            self._failed = True
+            raise NonFiniteError(
+                f"step {self.step}: the validation loss is {val_loss}; training has stopped. "
+                f"{self._what_is_safe()}"
+            )
+        tokens = self.train.grad_accum * self.train.batch_size * self.model.config.ctx
+        metrics = Metrics(
+            step=self.step,
+            loss=result.loss,
+            lr=result.lr,
+            grad_norm=result.grad_norm,
+            tokens_per_s=tokens / max(seconds, 1e-9),
+            wall_s=time.monotonic() - self._began,
+            val_loss=val_loss,
+        )
+        if self._metrics is not None:
+            self._metrics.append(metrics)
+        if self.step == self.train.steps or self._autosave_due():
+            self.save()
+        return metrics
+
+    def _evaluate(self) -> float | None:
+        """Validation loss where it is due: the whole split after the last step."""
+        session = self.model.session
+        if self.step == self.train.steps:
+            return session.evaluate("val")
+        if self.step % self.run.eval_interval == 0:
+            return session.evaluate("val", self.run.eval_batches)
+        return None
+
+    def _autosave_due(self) -> bool:
+        seconds = self.run.autosave_seconds
+        return seconds > 0 and time.monotonic() - self._saved_at >= seconds
+
+    def _diverged(self, step: int, loss: float, grad_norm: float) -> str:
+        what = f"step {step}: the loss is {loss} and the gradient norm {grad_norm}"
+        if math.isfinite(loss):
+            what += " (it must be finite)"
+        return (
+            f"{what}; the step changed no parameter and training has stopped. "
+            f"{self._what_is_safe()} Train anew "
+            f"with a lower lr (now {self.train.lr:g}), a longer warmup_steps "
+            f"({self.train.warmup_steps}) or a smaller grad_clip ({self.train.grad_clip:g})"
+        )
+
+    def _what_is_safe(self) -> str:
+        if self.out is None:
+            return "Nothing was saved."
+        return f"The checkpoint of step {self.saved_step} in {self.out} is safe."
+
+    def save(self) -> None:
+        """The checkpoint, in `out`; afterwards a kill loses nothing up to here."""
+        if self.out is None or self._failed:
+            return
+        if self._metrics is not None:
+            self._metrics.sync()
+        if self.saved_step != self.step:
+            session, names = self.model.session, list(self.model.weights())
+            about = dataclasses.replace(
+                self.model.about,
+                tensors=self.model.weights(),
+                moments={f"{r}:{n}": session.tensor(f"{r}:{n}") for r in "mv" for n in names},
+            )
+            checkpoints.save(self.out, about)
+            self.saved_step = self.step
+        self._saved_at = time.monotonic()
+
+    def open_files(self, wall_s: float) -> None:
+        """From here on steps are recorded in `out`."""
+        if self.out is not None:
+            self._metrics = MetricsFile(self.out / METRICS_FILE)
+        self._saved_at = time.monotonic()
+        self._began = self._saved_at - wall_s
+
+    def close(self) -> None:
+        """Closes files and gives the memory back, without saving."""
+        if self._metrics is not None:
+            self._metrics.close()
+        self.model.close()
+
+
+def train(
+    config: Recipe | str | Mapping[str, Any] | None = None,
+    corpus: Corpus | PathLike | None = None,
+    *,
+    backend: str = "native",
+    threads: int | None = None,
+    out: PathLike | None = None,
+    overwrite: bool = False,
+) -> Run:
+    """A new run: iterate over it to train.
+
+    config: a Recipe (`tabgpt.preset("tiny", steps=100)`), a preset's name, or a mapping
+    of hyper-parameters over the default preset. corpus: a text file; None is the default
+    corpus. out: the run's folder; a run that is there already is kept unless `overwrite`.
+    """
+    recipe = _recipe(config)
+    check_backend(backend)
+    folder = None if out is None else Path(out)
+    if folder is not None and not overwrite:
+        _refuse_existing(folder)
+    text = corpus_of(corpus)
+    tokenizer, tokens = text.tokenize(recipe.run.tokenizer)
+    assert tokenizer.vocab_size is not None
+    about = Checkpoint(
+        recipe.model(tokenizer.vocab_size),
+        {},
+        tokenizer,
+        recipe.train,
+        recipe.run,
+        corpus={"path": text.path, "sha256": text.sha256, "name": text.name},
+        backend=backend,
+    )
+    run = _open(about, text, tokens, folder, threads)
+    run.model.session.init_weights()
+    if folder is not None:
+        for name in (checkpoints.MODEL_FILE, METRICS_FILE):
+            (folder / name).unlink(missing_ok=True)
+        run.save()
+    run.open_files(wall_s=0.0)
+    return run
+
+
+def resume(
+    folder: PathLike,
+    corpus: Corpus | PathLike | None = None,
+    *,
+    backend: str | None = None,
+    threads: int | None = None,
+    steps: int | None = None,
+    extend_to: int | None = None,
+) -> Run:
+    """A run that goes on from its folder's checkpoint to its last step.
+
+    backend: the one that trained it, by default. steps: another last step, for a constant
+    schedule; extend_to: the same for any schedule, whose cosine then ends there.
+    """
+    folder = Path(folder)
+    about = checkpoints.load(folder, moments=True)
+    if about.train is None or about.run is None:
+        raise CheckpointError(f"{folder} was not saved by a run, so there is nothing to go on with")
+    about.train = _with_last_step(about, steps, extend_to)
+    if backend is None:
+        backend = about.backend if about.backend in BACKENDS else "native"
+    about.backend = check_backend(backend)
+    text = _same_corpus(about, corpus, folder)
+    tokens = about.tokenizer.encode(text.raw)
+    run = _open(about, text, tokens, folder, threads)
+    for name, array in {**about.tensors, **(about.moments or {})}.items():
+        run.model.session.tensor(name)[...] = array
+    about.tensors, about.moments = {}, None
+    run.model.session.step_number = run.saved_step = about.step
+    run.open_files(cut_back(folder / METRICS_FILE, about.step))
+    return run
+
+
+def _recipe(config: Recipe | str | Mapping[str, Any] | None) -> Recipe:
+    if isinstance(config, Recipe):
+        return config
+    if config is None or isinstance(config, str):
+        return preset(config) if config else preset()
+    return preset(**config)
+
+
+def _refuse_existing(folder: Path) -> None:
+    there = [n for n in (checkpoints.MODEL_FILE, METRICS_FILE) if (folder / n).exists()]
+    if there:
+        raise CheckpointError(
+            f"{folder} holds a run already ({', '.join(there)}): go on with it by --resume "
+            f"{folder}, choose another --out, or replace it by --overwrite"
+        )
+
+
+def _open(
+    about: Checkpoint, corpus: Corpus, tokens: Ids, out: Path | None, threads: int | None
+) -> Run:
+    assert about.backend is not None
+    batches.split(tokens, about.config.ctx)  # says what is too short before memory is asked for
+    session = open_session(
+        about.backend, about.config, about.train, tokens, mode="train", threads=threads
+    )
+    if out is not None:
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CheckpointError(f"cannot make the folder {out}: {error.strerror}") from None
+    return Run(Model(about, session, about.backend, threads), corpus, out)
+
+
+def _with_last_step(about: Checkpoint, steps: int | None, extend_to: int | None) -> TrainConfig:
+    """The run's TrainConfig, with another number of steps where that is allowed."""
+    assert about.train is not None
+    wanted = extend_to if extend_to is not None else steps
+    if wanted is None or wanted == about.train.steps:
+        return about.train
+    changed = dataclasses.replace(about.train, steps=wanted)
+    if extend_to is None and about.train.schedule != "constant":
+        raise ConfigError(
+            f"steps is {wanted}, and this run has {about.train.steps}: its {about.train.schedule} "
+            f"schedule depends on the last step, so the run would not be the same. To go on all "
+            f"the same, with a cosine that now ends at step {wanted}, use --extend-to {wanted}"
+        )
+    if wanted < about.step:
+        raise ConfigError(f"steps is {wanted}, and the run has done {about.step} already")
+    return changed
+
+
+def _same_corpus(about: Checkpoint, given: Corpus | PathLike | None, folder: Path) -> Corpus:
+    """The text that the run began with, proved by its hash."""
+    known = about.corpus or {"path": "", "sha256": "", "name": "?"}
+    if given is not None:
+        text = corpus_of(given)
+    elif known["path"] and Path(known["path"]).exists():
+        text = read_corpus(known["path"])
+    else:
+        file = known_corpus(known["sha256"])
+        if file is None:
+            where = f"is not at {known['path']} any more" if known["path"] else "has no path"
+            raise CorpusError(
+                f"the corpus of {folder} ({known['name']}, sha256 {known['sha256']}) {where}; "
+                f"pass it with --corpus FILE"
+            )
+        text = read_corpus(file)
+    if text.sha256 != known["sha256"]:
+        raise CorpusError(
+            f"{text.path or text.name} is not the text that {folder} was trained on: its sha256 "
+            f"is {text.sha256}, the run's {known['sha256']} ({known['name']}); restore that text, "
+            f"or pass it with --corpus FILE"
+        )
+    return text
