@@ -9,15 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from models import CASES, Case, random_params
-
+from small_models import CASES, Case, random_params
 from tabgpt import layout, model, ops
 
 H = 1e-30
-
-
-def by_name(cases):
-    return [pytest.param(case, id=case.name) for case in cases]
+EACH_CASE = pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in CASES])
 
 
 def gradients(case: Case) -> tuple[model.Tensors, model.Tensors, model.Tensors]:
@@ -29,42 +25,31 @@ def gradients(case: Case) -> tuple[model.Tensors, model.Tensors, model.Tensors]:
     return params, grads, dacts
 
 
-def complex_step(loss, array: np.ndarray) -> np.ndarray:
-    """d loss / d array, one element at a time; loss takes the perturbed array."""
-    derivative = np.empty(array.shape)
-    for index in np.ndindex(array.shape):
-        moved = array.astype(complex)
-        moved[index] += 1j * H
-        derivative[index] = loss(moved).imag / H
-    return derivative
+def largest(grads: model.Tensors) -> float:
+    """What rounding is relative to: k's bias, for one, has gradient 0 but for rounding."""
+    return max(1e-3, *(np.abs(grad).max() for grad in grads.values()))
 
 
-def assert_close(got: np.ndarray, expected: np.ndarray, scale: float, what: str) -> None:
-    """Within rounding of the largest gradient: k's bias, for one, is zero up to rounding."""
-    assert got.shape == expected.shape, what
-    error = np.abs(got - expected).max()
-    assert error <= 1e-13 * scale, f"{what}: off by {error:.1e} of {scale:.1e}"
-
-
-@pytest.mark.parametrize("case", by_name(CASES))
+@EACH_CASE
 def test_every_parameter_by_complex_step(case: Case) -> None:
     params, grads, _ = gradients(case)
     tokens, targets = case.batch()
     assert grads.keys() == params.keys()
-    scale = max(np.abs(grad).max() for grad in grads.values())
     for name, array in params.items():
+        derivative = np.empty(array.shape)
+        for index in np.ndindex(array.shape):
+            moved = array.astype(complex)
+            moved[index] += 1j * H
+            value = model.loss(case.config, params | {name: moved}, tokens, targets, case.dropout())
+            derivative[index] = value.imag / H
+        assert grads[name].shape == array.shape
+        assert np.abs(grads[name] - derivative).max() <= 1e-13 * largest(grads), name
 
-        def loss(moved: np.ndarray, name: str = name) -> complex:
-            return model.loss(case.config, params | {name: moved}, tokens, targets, case.dropout())
 
-        assert_close(grads[name], complex_step(loss, array), max(scale, 1e-3), name)
-
-
-@pytest.mark.parametrize("case", by_name(CASES))
+@EACH_CASE
 def test_every_parameter_by_central_differences(case: Case) -> None:
     params, grads, _ = gradients(case)
     tokens, targets = case.batch()
-    scale = max(np.abs(grad).max() for grad in grads.values())
     h = 1e-5
     for name, array in params.items():
         for index in np.ndindex(array.shape):
@@ -76,4 +61,62 @@ def test_every_parameter_by_central_differences(case: Case) -> None:
                     model.loss(case.config, params | {name: moved}, tokens, targets, case.dropout())
                 )
             numeric = (values[0] - values[1]) / (2 * h)
-            assert grads[name][index] == pytest.approx(numeric, abs=1e-6 * max(scale, 1)), name
+            assert abs(grads[name][index] - numeric) <= 1e-6 * largest(grads), name
+
+
+def outputs_by_function(config) -> dict[str, list[str]]:
+    """Which activation each call of an op makes, in the order of the calls.
+
+    Without dropout, a move of a projection's output is one of the residual it is added to.
+    """
+    layers = range(config.n_layer)
+    return {
+        "embedding_forward": ["embed.out"],
+        "layernorm_forward": [f"h.{i}.ln_{n}.out" for i in layers for n in (1, 2)] + ["ln_f.out"],
+        "attention_forward": [f"h.{i}.attn.out" for i in layers],
+        "gelu_forward": [f"h.{i}.mlp.act" for i in layers],
+        "linear_forward": [
+            f"h.{i}.{name}"
+            for i in layers
+            for name in ("attn.qkv", "resid_mid", "mlp.fc", "resid_out")
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=case.name) for case in CASES if case.config.dropout == 0]
+)
+def test_every_named_activation_gradient_by_complex_step(case: Case, monkeypatch) -> None:
+    """Moves each activation as it leaves its op, along a random direction."""
+    params, _, dacts = gradients(case)
+    tokens, targets = case.batch()
+    config, B, T = case.config, case.B, case.T
+    shapes = layout.activation_gradients(config, B, T)
+    assert {name: grad.shape for name, grad in dacts.items()} == shapes
+    checked = set()
+    for function, names in outputs_by_function(config).items():
+        original = getattr(ops, function)
+        for call, name in enumerate(names):
+            direction = np.random.default_rng(5).standard_normal(shapes[name])
+            count = iter(range(len(names)))
+
+            def moved(*args, call=call, direction=direction, count=count, original=original):
+                result = original(*args)
+                if next(count) != call:
+                    return result
+                if isinstance(result, tuple):
+                    return (result[0] + 1j * H * direction, *result[1:])
+                return result + 1j * H * direction
+
+            with monkeypatch.context() as patch:
+                patch.setattr(ops, function, moved)
+                slope = model.loss(config, params, tokens, targets).imag / H
+            assert slope == pytest.approx(np.sum(dacts[name] * direction), rel=1e-12, abs=1e-14), (
+                name
+            )
+            checked.add(name)
+    direction = np.random.default_rng(5).standard_normal(shapes["logits"])
+    logits = model.forward(config, params, tokens)["logits"]
+    losses = ops.cross_entropy_forward(logits + 1j * H * direction, targets)
+    assert np.mean(losses).imag / H == pytest.approx(np.sum(dacts["logits"] * direction))
+    assert checked | {"logits"} == shapes.keys()

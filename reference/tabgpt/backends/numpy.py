@@ -170,7 +170,8 @@ class NumpySession:
         """tokens [B,T], T <= ctx -> [B,T,V]."""
         tokens = self._ids("tokens", tokens, ndim=2)
         with np.errstate(all="ignore"):
-            return model.forward(self.config, self._params, tokens)["logits"]
+            acts = model.forward(self.config, self._params, tokens)
+        return acts["logits"]
 
     def evaluate(self, split: str, n_batches: int = 0) -> float:
         """Mean loss over every target of a split ("train", "val"), or over seeded batches."""
@@ -197,7 +198,8 @@ class NumpySession:
         prompt = [int(i) for i in self._ids("prompt", np.asarray(prompt_ids, np.int64), ndim=1)]
 
         def next_logits(window: list[int]) -> Array:
-            return self.logits(np.array([window]))[0, -1]
+            last: Array = self.logits(np.array([window]))[0, -1]
+            return last
 
         return sampling.generate(
             next_logits, self.config.ctx, prompt, temperature, top_k, top_p, seed
@@ -255,14 +257,14 @@ class NumpySession:
         ids = np.asarray(ids)
         V, ctx = self.config.vocab_size, self.config.ctx
         if not np.issubdtype(ids.dtype, np.integer):
-            raise BackendError(f"{what} have dtype {ids.dtype}; they must be whole numbers")
+            raise BackendError(f"{what}: dtype {ids.dtype}; give whole numbers")
         if ids.ndim != ndim:
-            raise BackendError(f"{what} have {ids.ndim} dimensions; they must have {ndim}")
+            raise BackendError(f"{what}: {ids.ndim} dimensions; give {ndim}")
         if ndim == 2 and not 1 <= ids.shape[1] <= ctx:
-            raise BackendError(f"{what} are {ids.shape[1]} long; from 1 to ctx = {ctx} fit")
+            raise BackendError(f"{what}: {ids.shape[1]} in a row; from 1 to ctx = {ctx} fit")
         if ids.size and not 0 <= ids.min() <= ids.max() < V:
             bad = ids.min() if ids.min() < 0 else ids.max()
-            raise BackendError(f"{what} hold the id {bad}; ids run from 0 to {V - 1}")
+            raise BackendError(f"{what}: id {bad}; ids run from 0 to {V - 1}")
         if ndim == 2 and ids.shape[0] == 0:
-            raise BackendError(f"{what} are an empty batch; give at least one row")
+            raise BackendError(f"{what}: no rows; give at least one")
         return ids.astype(np.int64)

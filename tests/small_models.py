@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-
 from tabgpt import layout, model
 from tabgpt.config import ModelConfig
 from tabgpt.ops import Dropout
