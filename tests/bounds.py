@@ -103,7 +103,7 @@ def _attention(qkv: Array, n_head: int, lse: Array) -> tuple[Array, ...]:
 
 
 def attention_forward(qkv: Array, n_head: int, factor: Array | float, y: Arrays) -> Arrays:
-    """An error in a score is a relative error of its probability; the sums run over up to T keys."""
+    """An error in a score is a relative one of its probability; sums run over up to T keys."""
     B, T, C3 = qkv.shape
     _, _, v, p, relative = _attention(qkv, n_head, y["lse"])
     row = (p * relative).sum(-1, keepdims=True) + (T + 4) * EPS  # of the sum of exponentials

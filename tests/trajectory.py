@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from remote import RemoteSession
 from tabgpt import optim
 from tabgpt.backends import Session, StepMetrics
 from tabgpt.backends.numpy import NumpySession
@@ -64,24 +65,36 @@ def weights() -> dict[str, np.ndarray]:
     session.init_weights()
     rng = np.random.default_rng(6)
     return {
-        name: (session.tensor(name) + 0.02 * rng.standard_normal(session.tensor(name).shape)).astype(
-            np.float32
-        )
+        name: (
+            session.tensor(name) + 0.02 * rng.standard_normal(session.tensor(name).shape)
+        ).astype(np.float32)
         for name in session.names()
     }
 
 
-def start(session: Session) -> None:
+def put(session: Session | RemoteSession, name: str, value: np.ndarray) -> None:
+    """Overwrites a tensor, in place or over the wire."""
+    if isinstance(session, RemoteSession):
+        session.set(name, value)
+    else:
+        session.tensor(name)[...] = value
+
+
+def start(session: Session | RemoteSession) -> None:
     """The common weights, into a session of MODEL, TRAIN and tokens()."""
     session.init_weights()
     for name, value in weights().items():
-        session.tensor(name)[...] = value
+        put(session, name, value)
 
 
 @dataclass(frozen=True)
 class Trajectory:
     steps: list[StepMetrics]
     val_loss: float
+
+    @property
+    def grad_norms(self) -> np.ndarray:
+        return np.array([step.grad_norm for step in self.steps])
 
     @property
     def losses(self) -> np.ndarray:
@@ -94,7 +107,7 @@ class Trajectory:
         return float(np.max(abs(mine - theirs) / abs(theirs)))
 
 
-def run(session: Session) -> Trajectory:
+def run(session: Session | RemoteSession) -> Trajectory:
     start(session)
     return Trajectory([session.step() for _ in range(STEPS)], session.evaluate("val"))
 

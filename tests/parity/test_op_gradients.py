@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cases import CASES, Case, widen
+from case import Case, widen
+from cases import CASES
 
 GRADIENTS = [case for case in CASES if case.variables]
 

@@ -1,0 +1,127 @@
+/**
+ * @file Serves one WASM build to pytest: `node tests/wasm/runner.ts BUILD`. Every session gets an
+ * instance of its own with memory sized from its plan, as the page does.
+ */
+import { fileURLToPath } from "node:url";
+import {
+  BUILDS,
+  Core,
+  type CoreConfig,
+  fieldNames,
+  memoryFor,
+  messageOf,
+  type Mode,
+  Planner,
+  runOp,
+  Session,
+} from "../../browser/src/core/index.ts";
+import { answer, refuse, requests } from "./wire.ts";
+
+interface Open {
+  config: CoreConfig;
+  mode: Mode;
+  threads: number;
+}
+
+const MIB = 2 ** 20;
+const OP_BYTES = 256 * MIB; // the largest case's arrays, twice
+
+const baseUrl = new URL("../../browser/public/wasm/", import.meta.url).href;
+const build = BUILDS.find(({ name }) => name === process.argv[2]);
+if (!build) throw new Error(`usage: runner.ts ${BUILDS.map(({ name }) => name).join("|")}`);
+
+const planner = await Planner.load(baseUrl);
+const ops = await Core.load({ build, baseUrl, bytes: OP_BYTES, threads: 1 });
+const sessions = new Map<number, Session>();
+let opened = 0;
+
+async function open({ config, mode, threads }: Open, tokens: Uint32Array | undefined): Promise<number> {
+  const plan = planner.plan(config, mode, threads, tokens?.length ?? 0);
+  const core = await Core.load({ build: build!, baseUrl, bytes: memoryFor(plan.memory, threads), threads });
+  const session = new Session(core, config, mode, threads);
+  if (tokens) session.setTokens(tokens);
+  sessions.set(++opened, session);
+  return opened;
+}
+
+type Arguments = Record<string, never>;
+type Handler = (args: Arguments, arrays: Uint8Array[]) => unknown;
+
+const ids = (bytes: Uint8Array | undefined): Uint32Array => new Uint32Array(bytes!.buffer);
+const floats = (bytes: Uint8Array | undefined): Float32Array => new Float32Array(bytes!.buffer);
+const session = ({ session: id }: Arguments): Session => sessions.get(id)!;
+
+/** A result that is arrays; everything else is JSON. */
+class Arrays {
+  readonly list: { values: Float32Array; shape: number[] }[];
+  constructor(list: { values: Float32Array; shape: number[] }[]) {
+    this.list = list;
+  }
+}
+
+const handlers: Record<string, Handler> = {
+  about: () => ({ isa: ops.isa, version: ops.version, hasThreads: ops.abi.tabgpt_has_threads() }),
+  fields: () => fieldNames(ops),
+  op: ({ name, params, threads }, arrays) => {
+    const tensors = arrays.map((bytes) => floats(bytes));
+    runOp(ops, name, params, tensors, threads);
+    return new Arrays(tensors.map((values) => ({ values, shape: [values.length] })));
+  },
+  /** An export as C sees it: texts become pointers, null is NULL. Says what it returned and left as the error. */
+  raw: ({ name, values }) => {
+    const texts = (values as unknown[]).filter((value) => typeof value === "string");
+    return ops.withArrays(texts, (...pointers) => {
+      const passed = (values as unknown[]).map((value) => (typeof value === "string" ? pointers.shift()! : Number(value)));
+      const result = ops.abi[name as keyof typeof ops.abi](...passed);
+      return { result: String(result), error: ops.text(ops.abi.tabgpt_last_error()) };
+    });
+  },
+  memory: ({ config, mode, threads, tokens }) => planner.plan(config, mode, threads, tokens).memory,
+  learning_rates: ({ config, steps }) => planner.learningRates(config, steps),
+  open: (args, arrays) => open(args as unknown as Open, arrays.length > 0 ? ids(arrays[0]) : undefined),
+  close: (args) => {
+    session(args).close();
+    sessions.delete(args.session);
+  },
+  names: (args) => session(args).names(),
+  get: (args) => {
+    const shape = session(args).shape(args.name);
+    return new Arrays([{ values: session(args).tensor(args.name), shape }]);
+  },
+  set: (args, arrays) => session(args).setTensor(args.name, floats(arrays[0])),
+  init_weights: (args) => session(args).initWeights(),
+  step: (args) => {
+    const { loss, lr, gradNorm, finite } = session(args).step();
+    return { loss: String(loss), lr, grad_norm: String(gradNorm), finite }; // JSON has no NaN
+  },
+  step_number: (args) => session(args).stepNumber,
+  set_step_number: (args) => {
+    session(args).stepNumber = args.step;
+  },
+  tiles: (args) => Array.from({ length: session(args).threads }, (_, i) => session(args).threadTiles(i)),
+  loss: (args, [x, y]) => String(session(args).loss(ids(x), ids(y), args.batch, args.length, args)),
+  loss_and_grads: (args, [x, y]) =>
+    String(session(args).lossAndGrads(ids(x), ids(y), args.batch, args.length, args)),
+  logits: (args, [x]) => {
+    const { batch, length, vocab } = args;
+    return new Arrays([{ values: session(args).logits(ids(x), batch, length, vocab), shape: [batch, length, vocab] }]);
+  },
+  evaluate: (args) => String(session(args).evaluate(args.split, args.batches)),
+  generate: (args, [prompt]) => {
+    session(args).generateBegin(ids(prompt), args.sampling);
+    return Array.from({ length: args.count }, () => session(args).generateNext());
+  },
+};
+
+for await (const { call, args, arrays } of requests()) {
+  try {
+    const handler = handlers[call];
+    if (!handler) throw new Error(`${fileURLToPath(import.meta.url)} knows no call "${call}"`);
+    const result = await handler(args as Arguments, arrays);
+    if (result instanceof Arrays) answer(null, result.list);
+    else answer(result ?? null);
+  } catch (error) {
+    refuse(messageOf(error));
+  }
+}
+process.exit(0);
