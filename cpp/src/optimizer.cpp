@@ -1,0 +1,40 @@
+#include "tabgpt/optimizer.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tabgpt {
+
+double learning_rate(const Config& config, uint64_t step) {
+  if (step < config.warmup_steps) {
+    return config.lr * static_cast<double>(step + 1) / static_cast<double>(config.warmup_steps + 1);
+  }
+  if (config.schedule == Schedule::constant) return config.lr;
+  const double after = static_cast<double>(step - config.warmup_steps);
+  const double span =
+      std::max(1.0, static_cast<double>(config.steps) - static_cast<double>(config.warmup_steps));
+  const double share = std::min(1.0, after / span), pi = 3.14159265358979323846;
+  const double min_lr = config.lr * config.min_lr_ratio;
+  return min_lr + 0.5 * (1.0 + std::cos(pi * share)) * (config.lr - min_lr);
+}
+
+double clip_coefficient(const Config& config, double norm) {
+  return config.grad_clip == 0 ? 1.0 : std::min(1.0, config.grad_clip / (norm + 1e-6));
+}
+
+kernels::AdamW adamw_constants(const Config& config, uint64_t step, double norm, bool decayed) {
+  kernels::AdamW a{};
+  a.lr = static_cast<float>(learning_rate(config, step));
+  a.beta1 = static_cast<float>(config.beta1);
+  a.beta2 = static_cast<float>(config.beta2);
+  a.eps = static_cast<float>(config.eps);
+  a.weight_decay = decayed ? static_cast<float>(config.weight_decay) : 0.0f;
+  // Of the rounded betas, which the kernel's sums use: 1 - 0.99f differs from 0.01 by 1e-6 of itself.
+  const double t = static_cast<double>(step) + 1;
+  a.bias_correction1 = 1.0 - std::pow(static_cast<double>(a.beta1), t);
+  a.bias_correction2 = 1.0 - std::pow(static_cast<double>(a.beta2), t);
+  a.grad_scale = static_cast<float>(clip_coefficient(config, norm));
+  return a;
+}
+
+}  // namespace tabgpt

@@ -1,0 +1,128 @@
+/** The optimizer step, and loss, gradients and logits of a batch that the host brings. */
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "tabgpt/error.hpp"
+#include "tabgpt/optimizer.hpp"
+#include "tabgpt/session.hpp"
+
+namespace tabgpt {
+
+using ull = unsigned long long;
+
+bool Session::needs_gradients(const char* what) const {
+  return plan_.mode != Mode::infer ||
+         fail("%s needs gradients, which mode infer does not hold; open the session in mode train or probe",
+              what);
+}
+
+bool Session::set_step_number(uint64_t step) {
+  if (step > UINT32_MAX) {
+    return fail("the step number is %llu; random streams count steps to %lu", ull(step),
+                static_cast<unsigned long>(UINT32_MAX));
+  }
+  step_ = step;
+  return true;
+}
+
+void Session::zero_gradients() { std::memset(gradients_.floats(), 0, layout_.total_floats * sizeof(float)); }
+
+bool Session::step() {
+  if (!needs_gradients("a step") || !set_step_number(step_)) return false;
+  if (split_.train.tokens == nullptr) return fail("a step needs a corpus; call set_tokens first");
+  const size_t B = config_.batch_size, T = config_.ctx, n_micro = config_.grad_accum;
+  const auto seed = static_cast<uint32_t>(config_.seed);
+  const Model m = model();
+
+  pass_over(B, T);
+  zero_gradients();
+  double sum = 0;
+  for (uint32_t micro = 0; micro < n_micro; ++micro) {
+    const auto step = static_cast<uint32_t>(step_);
+    random_windows(split_.train, B, T, seed, step, kUseBatch << 24 | micro << 16, batch_);
+    const Batch batch{batch_.tokens, batch_.targets, B, T, true, step, micro};
+    forward(m, batch);
+    sum += loss_sum_and_backward(m, batch, static_cast<float>(1.0 / static_cast<double>(B * T * n_micro)));
+  }
+  const double loss = sum / static_cast<double>(B * T * n_micro);
+  const double norm = std::sqrt(
+      kernels::sum_of_squares(pool_, workspace_.as<void>(), gradients_.floats(), layout_.total_floats));
+  const bool finite = std::isfinite(loss) && std::isfinite(norm);
+  if (finite) update(norm);
+  metrics_ = {loss, learning_rate(config_, step_), norm, finite ? 1.0 : 0.0,
+              static_cast<double>(B * T * n_micro)};
+  ++step_;
+  return true;
+}
+
+void Session::update(double norm) {
+  const uint64_t decayed = layout_.decayed_floats;
+  const auto apply = [&](uint64_t begin, uint64_t end, bool decay) {
+    kernels::adamw(pool_, parameters_.floats() + begin, adam_m_.floats() + begin, adam_v_.floats() + begin,
+                   gradients_.floats() + begin, end - begin, adamw_constants(config_, step_, norm, decay));
+  };
+  apply(0, decayed, true);
+  apply(decayed, layout_.total_floats, false);
+  ++weights_version_;
+}
+
+bool Session::check_batch(const Batch& batch) const {
+  if (batch.B == 0 || batch.T == 0) {
+    return fail("the batch is %zu x %zu tokens; it needs at least one", batch.B, batch.T);
+  }
+  if (batch.T > config_.ctx) {
+    return fail("the batch has windows of %zu tokens; ctx is %llu: cut them", batch.T, ull(config_.ctx));
+  }
+  if (batch.B > config_.max_rows() / batch.T) {
+    return fail(
+        "the batch is %zu x %zu tokens; this session planned for batch_size x ctx = %llu: use fewer rows or "
+        "open it with a larger batch_size",
+        batch.B, batch.T, ull(config_.max_rows()));
+  }
+  return true;
+}
+
+bool Session::loss(const Batch& batch) {
+  if (!check_batch(batch) || !check_ids("tokens", batch.tokens, batch.rows()) ||
+      !check_ids("targets", batch.targets, batch.rows())) {
+    return false;
+  }
+  const Model m = model();
+  pass_over(batch.B, batch.T);
+  forward(m, batch);
+  metrics_.loss = loss_sum(m, batch) / static_cast<double>(batch.rows());
+  return true;
+}
+
+bool Session::loss_and_grads(const Batch& batch) {
+  if (!needs_gradients("loss_and_grads") || !check_batch(batch) ||
+      !check_ids("tokens", batch.tokens, batch.rows()) ||
+      !check_ids("targets", batch.targets, batch.rows())) {
+    return false;
+  }
+  const Model m = model();
+  const auto rows = static_cast<double>(batch.rows());
+  pass_over(batch.B, batch.T);
+  zero_gradients();
+  forward(m, batch);
+  metrics_.loss = loss_sum_and_backward(m, batch, static_cast<float>(1.0 / rows)) / rows;
+  return true;
+}
+
+bool Session::logits(const uint32_t* tokens, size_t B, size_t T, float* out) {
+  if (out == nullptr)
+    return fail("logits is a null pointer; pass room for [%zu, %zu, vocab_size] floats", B, T);
+  if (!check_batch({.B = B > 0 ? size_t{1} : 0, .T = T}) || !check_ids("tokens", tokens, B * T)) return false;
+  const Model m = model();
+  const size_t most = config_.max_rows() / T, V = config_.vocab_size;
+  for (size_t b = 0; b < B; b += most) {
+    const Batch part{.tokens = tokens + b * T, .B = std::min(most, B - b), .T = T};
+    pass_over(part.B, part.T);
+    forward(m, part);
+    tabgpt::logits(m, m.a(plan_.ln_f), part.rows(), out + b * T * V);
+  }
+  return true;
+}
+
+}  // namespace tabgpt
