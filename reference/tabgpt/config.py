@@ -83,12 +83,28 @@ class Field:
             raise ConfigError(f"{self.name} is {value}; it must be {self.range()}")
         return int(number) if self.type == "int" else number
 
+    def parse(self, text: str) -> Any:
+        """The value that a text means, e.g. on a command line; checked."""
+        if self.type == "choice":
+            return self.check(text)
+        try:
+            return self.check(int(text) if self.type == "int" else float(text))
+        except ValueError:
+            kind = "a whole number" if self.type == "int" else "a number"
+            raise ConfigError(
+                f"{self.name} is {text!r}; it must be {kind}, {self.range()}"
+            ) from None
+
 
 FIELDS: dict[str, Field] = {
     entry["name"]: Field(**{**entry, "choices": tuple(entry.get("choices", ()))})
     for entry in _PRESETS["fields"]
 }
 """Every field by name, in the file's order."""
+PRESET_FIELDS: frozenset[str] = frozenset().union(
+    *(entry["values"] for entry in _PRESETS["presets"].values())
+)
+"""The fields that presets set; the others keep their own default."""
 
 
 def fields_of(group: str) -> list[Field]:

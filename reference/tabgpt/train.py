@@ -103,14 +103,12 @@ class Run:
         return seconds > 0 and time.monotonic() - self._saved_at >= seconds
 
     def _diverged(self, step: int, loss: float, grad_norm: float) -> str:
-        what = f"step {step}: the loss is {loss} and the gradient norm {grad_norm}"
-        if math.isfinite(loss):
-            what += " (it must be finite)"
         return (
-            f"{what}; the step changed no parameter and training has stopped. "
-            f"{self._what_is_safe()} Train anew "
-            f"with a lower lr (now {self.train.lr:g}), a longer warmup_steps "
-            f"({self.train.warmup_steps}) or a smaller grad_clip ({self.train.grad_clip:g})"
+            f"step {step}: the loss is {loss} and the gradient norm {grad_norm}, and both must be "
+            f"finite; the step changed no parameter and training has stopped. "
+            f"{self._what_is_safe()} Train anew with a lower lr (now {self.train.lr:g}), a longer "
+            f"warmup_steps ({self.train.warmup_steps}) or a smaller grad_clip "
+            f"({self.train.grad_clip:g})"
         )
 
     def _what_is_safe(self) -> str:
@@ -298,3 +296,30 @@ def _same_corpus(about: Checkpoint, given: Corpus | PathLike | None, folder: Pat
             f"or pass it with --corpus FILE"
         )
     return text
+
+
+def evaluate_checkpoint(
+    path: PathLike,
+    corpus: Corpus | PathLike | None = None,
+    split: str = "val",
+    n_batches: int = 0,
+    backend: str = "native",
+    threads: int | None = None,
+) -> tuple[float, int]:
+    """Mean loss of a checkpoint on a split of a text, and that split's length in tokens.
+
+    corpus: by default the text that the checkpoint was trained on.
+    """
+    check_backend(backend)
+    about = checkpoints.load(Path(path))
+    text = _same_corpus(about, None, Path(path)) if corpus is None else corpus_of(corpus)
+    tokens = about.tokenizer.encode(text.raw)
+    parts = dict(zip(("train", "val"), batches.split(tokens, about.config.ctx), strict=True))
+    if split not in parts:
+        raise ConfigError(f"split is {split!r}; it must be val or train")
+    session = open_session(backend, about.config, about.train, tokens, threads=threads)
+    for name, array in about.tensors.items():
+        session.tensor(name)[...] = array
+    loss = session.evaluate(split, n_batches)
+    session.close()
+    return loss, len(parts[split])

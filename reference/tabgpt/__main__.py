@@ -1,0 +1,5 @@
+"""`python -m tabgpt`."""
+
+from .cli import main
+
+main()
