@@ -24,18 +24,18 @@ PRESETS := reference/tabgpt/presets.json
 CORE := $(shell find cpp -type f) $(PRESETS)
 WASM := $(shell find wasm -type f -not -name '*.pyc')
 SITE := $(shell find browser -type d \( -name node_modules -o -name dist -o -name .astro \
-  -o -path browser/public/wasm -o -path browser/public/corpus -o -path browser/tests \) -prune \
+  -o -path browser/public/wasm -o -path browser/public/corpus -o -path browser/public/check -o -path browser/tests \) -prune \
   -o -type f -print)
 CXX_FILES := $(shell find cpp -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 PY_DIRS := reference tests wasm bench .ci
 
-.PHONY: lab test lint setup env native emscripten wasm npm corpus site chromium clean help
+.PHONY: lab test lint setup env native emscripten wasm npm corpus check site chromium clean help
 
 help:
 	@echo "make lab    set up everything, serve the playground on 127.0.0.1"
 	@echo "make test   set up everything, run the whole suite"
 	@echo "make lint   ruff, mypy, clang-format, Astro's and Svelte's checks"
-	@echo "parts:      env native emscripten wasm npm corpus site chromium clean"
+	@echo "parts:      env native emscripten wasm npm corpus check site chromium clean"
 
 lab: setup
 	tabgpt lab $(LAB_ARGS)
@@ -79,8 +79,15 @@ $(STAMPS)/corpus: reference/tabgpt/corpus.py | $(STAMPS)/native-$(EXTRAS)
 	cp "$$(python -c 'from tabgpt.corpus import default_corpus; print(default_corpus())')" browser/public/corpus/shakespeare.txt
 	@touch $@
 
+# What the page /check compares itself with: the oracle's trajectory.
+check: $(STAMPS)/check
+$(STAMPS)/check: tests/write_check.py tests/trajectory.py $(wildcard reference/tabgpt/*.py) $(PRESETS) \
+  | $(STAMPS)/native-$(EXTRAS)
+	python tests/write_check.py
+	@touch $@
+
 site: $(STAMPS)/site
-$(STAMPS)/site: $(STAMPS)/npm $(STAMPS)/wasm $(STAMPS)/corpus $(SITE) $(PRESETS)
+$(STAMPS)/site: $(STAMPS)/npm $(STAMPS)/wasm $(STAMPS)/corpus $(STAMPS)/check $(SITE) $(PRESETS)
 	npm --prefix browser run build --silent
 	@touch $@
 
@@ -100,4 +107,4 @@ lint: native npm
 	npm --prefix browser run lint --silent
 
 clean:
-	rm -rf build browser/dist browser/.astro browser/public/wasm browser/public/corpus
+	rm -rf build browser/dist browser/.astro browser/public/wasm browser/public/corpus browser/public/check
