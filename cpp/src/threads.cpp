@@ -78,7 +78,8 @@ void Pool::work(size_t thread) {
     const Task task = task_.load(std::memory_order_relaxed);
     void* const context = context_.load(std::memory_order_relaxed);
     const size_t n_tasks = n_tasks_.load(std::memory_order_relaxed);
-    if (!ticket_.compare_exchange_weak(ticket, ticket - 1, std::memory_order_acq_rel, std::memory_order_acquire))
+    if (!ticket_.compare_exchange_weak(ticket, ticket - 1, std::memory_order_acq_rel,
+                                       std::memory_order_acquire))
       continue;
     task(context, n_tasks - static_cast<size_t>(ticket & unclaimed_mask), thread);
     slots_[thread].tiles.fetch_add(1, std::memory_order_relaxed);
@@ -123,7 +124,8 @@ void Pool::run(size_t n_tasks, Task task, void* context) {
     relax();
   }
   caller_waits_.store(1);
-  for (uint32_t pending = pending_.load(); pending != 0; pending = pending_.load()) wait_while(pending_, pending);
+  for (uint32_t pending = pending_.load(); pending != 0; pending = pending_.load())
+    wait_while(pending_, pending);
   caller_waits_.store(0);
 }
 

@@ -45,7 +45,8 @@ class Pool {
   void parallel_for(size_t n_tasks, F&& f) {
     using Function = std::remove_reference_t<F>;
     run(
-        n_tasks, [](void* context, size_t task, size_t thread) { (*static_cast<Function*>(context))(task, thread); },
+        n_tasks,
+        [](void* context, size_t task, size_t thread) { (*static_cast<Function*>(context))(task, thread); },
         const_cast<void*>(static_cast<const void*>(&f)));
   }
 

@@ -1,0 +1,121 @@
+/**
+ * attention_forward, attention_decode: causal softmax(Q K^T / sqrt(D)) V with an online softmax (Dao 2023,
+ * algorithm 1).
+ *
+ * A task is one tile of queries of one head; it walks the tiles of keys up to its last query. Nothing of size
+ * T x T exists. lse is kept for the backward pass.
+ */
+#include <cmath>
+
+#include "attention_tile.hpp"
+#include "isa.hpp"
+#include "math.hpp"
+
+namespace tabgpt::kernels::TABGPT_ISA {
+
+namespace {
+
+/** One key tile's scores -> unnormalised, dropped-out probabilities in place; running max, sum and output
+ * rescaled. */
+void online_softmax(float* scores, const float* factors, float* out, float* largest, float* total, size_t q0,
+                    size_t k0, size_t nk, size_t D) {
+  for (size_t v = 0; v < BQ; v += lanes) {
+    const vf before = load(largest + v);
+    vf top = before;
+    const bool diagonal = k0 + nk > q0 + v + 1;
+    for (size_t k = 0; k < nk; k++) {
+      vf s = load(scores + k * BQ + v);
+      if (diagonal) {
+        s = select(hidden(k0 + k, q0 + v), splat(masked_score), s);
+        store(scores + k * BQ + v, s);
+      }
+      top = max(s, top);
+    }
+    vf sum = splat(0.0f);
+    for (size_t k = 0; k < nk; k++) {
+      const vf p = exp(load(scores + k * BQ + v) - top);
+      sum = sum + p;
+      store(scores + k * BQ + v, factors == nullptr ? p : p * load(factors + k * BQ + v));
+    }
+    const vf correction = exp(before - top);
+    store(largest + v, top);
+    store(total + v, madd(load(total + v), correction, sum));
+    for (size_t d = 0; d < D; d++) store(out + d * BQ + v, load(out + d * BQ + v) * correction);
+  }
+}
+
+}  // namespace
+
+void attention_forward(Pool& pool, void* workspace, float* out, float* lse, const float* qkv, size_t B,
+                       size_t T, size_t H, size_t D, const Dropout& dropout) {
+  const size_t C = H * D, q_tiles = divide_up(T, BQ);
+  const float scale = 1.0f / std::sqrt(static_cast<float>(D));
+  // The last query tiles see the most keys: first in the order, so that the long tasks do not come at the
+  // end.
+  pool.parallel_for(B * H * q_tiles, [&](size_t task, size_t thread) {
+    const size_t head = task % (B * H), b = head / H, h = head % H;
+    const size_t q0 = (q_tiles - 1 - task / (B * H)) * BQ, nq = smaller(BQ, T - q0);
+    float* const q_t = static_cast<float*>(workspace) + thread * attention_scratch_floats(T, D);  // [D][BQ]
+    float* const out_t = q_t + D * BQ;                                                            // [D][BQ]
+    float* const scores = out_t + D * BQ;                                                         // [BK][BQ]
+    float* const factors = scores + BK * BQ;                                                      // [BK][BQ]
+    float largest[BQ], total[BQ];
+    const float* const q = qkv + b * T * 3 * C + h * D;
+    const float *const k = q + C, *const v = k + C;
+
+    transpose_in(q_t, q + q0 * 3 * C, 3 * C, nq, D, scale);
+    for (size_t i = 0; i < D * BQ; i++) out_t[i] = 0.0f;
+    for (size_t i = 0; i < BQ; i++) {
+      largest[i] = masked_score;
+      total[i] = 0.0f;
+    }
+    for (size_t k0 = 0; k0 < q0 + nq; k0 += BK) {
+      const size_t nk = smaller(BK, q0 + nq - k0);
+      small_matmul(nk, BQ, D, k + k0 * 3 * C, 3 * C, 1, q_t, BQ, scores, BQ, false);
+      if (dropout.threshold != 0) tile_factors(factors, head, T, q0, nq, k0, nk, dropout);
+      online_softmax(scores, dropout.threshold != 0 ? factors : nullptr, out_t, largest, total, q0, k0, nk,
+                     D);
+      small_matmul(D, BQ, nk, v + k0 * 3 * C, 1, 3 * C, scores, BQ, out_t, BQ, true);
+    }
+    for (size_t i = 0; i < nq; i++) {
+      const float inverse = 1.0f / total[i];
+      float* const y = out + (b * T + q0 + i) * C + h * D;
+      for (size_t d = 0; d < D; d++) y[d] = out_t[d * BQ + i] * inverse;
+      lse[head * T + q0 + i] = largest[i] + std::log(total[i]);
+    }
+  });
+}
+
+void attention_decode(Pool& pool, void* workspace, float* out, const float* q, const float* k_cache,
+                      const float* v_cache, size_t n, size_t ctx, size_t H, size_t D) {
+  const float scale = 1.0f / std::sqrt(static_cast<float>(D));
+  pool.parallel_for(H, [&](size_t h, size_t thread) {
+    float* const scores = static_cast<float*>(workspace) + thread * attention_scratch_floats(ctx, D);
+    const float *const k = k_cache + h * ctx * D, *const v = v_cache + h * ctx * D, *const query = q + h * D;
+    float* const y = out + h * D;
+    float largest = masked_score;
+    for (size_t t = 0; t < n; t++) {
+      vf products = splat(0.0f);
+      for_vectors(D, [&](size_t d, auto count) {
+        products = madd(load_n(query + d, count), load_n(k + t * D + d, count), products);
+      });
+      scores[t] = sum(products) * scale;
+      largest = scores[t] > largest ? scores[t] : largest;
+    }
+    vf totals = splat(0.0f);
+    for_vectors(n, [&](size_t t, auto count) {
+      vf p = exp(load_n(scores + t, count) - splat(largest));
+      if (count < lanes) p = select(lane_index() < static_cast<int32_t>(count), p, splat(0.0f));
+      totals = totals + p;
+      store_n(scores + t, p, count);
+    });
+    const vf inverse = splat(1.0f / sum(totals));
+    for_vectors(D, [&](size_t d, auto count) {
+      vf y_d = splat(0.0f);
+      for (size_t t = 0; t < n; t++) y_d = madd(splat(scores[t]), load_n(v + t * D + d, count), y_d);
+      store_n(y + d, y_d * inverse, count);
+    });
+  });
+}
+
+}  // namespace tabgpt::kernels::TABGPT_ISA

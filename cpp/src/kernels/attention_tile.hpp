@@ -1,0 +1,44 @@
+/**
+ * What attention's forward and backward share: a head's rows in qkv, transposed tiles, and masks.
+ *
+ * A score tile is stored with keys as rows and queries as lanes, S^T[key][query]. So softmax works down
+ * columns without sums across lanes, K and V are read where they lie in qkv, and only Q (and dO) is
+ * transposed.
+ */
+#pragma once
+
+#include "blocks.hpp"
+#include "masks.hpp"
+#include "micro.hpp"
+
+namespace tabgpt::kernels::TABGPT_ISA {
+
+constexpr size_t BQ = attention_queries, BK = attention_keys;
+/** Below every score, and finite: exp(masked - anything) is 0. */
+constexpr float masked_score = -3e38f;
+static_assert(BQ % lanes == 0);
+
+/** to[d][q] = factor * from[q][d] for n queries, zeros for the rest of the tile. */
+static inline void transpose_in(float* to, const float* from, size_t row, size_t n, size_t D, float factor) {
+  for (size_t d = 0; d < D; d++)
+    for (size_t q = 0; q < BQ; q++) to[d * BQ + q] = q < n ? factor * from[q * row + d] : 0.0f;
+}
+
+/** factors[key][query] of the dropout of attention's probabilities; element index ((b H + h) T + q) T + k. */
+static inline void tile_factors(float* factors, size_t head, size_t T, size_t q0, size_t nq, size_t k0,
+                                size_t nk, const Dropout& dropout) {
+  float row[BK];
+  for (size_t q = 0; q < nq; q++) {
+    dropout_factors(row, (uint64_t{head} * T + q0 + q) * T + k0, nk, dropout);
+    for (size_t k = 0; k < nk; k++) factors[k * BQ + q] = row[k];
+  }
+  for (size_t q = nq; q < BQ; q++)
+    for (size_t k = 0; k < nk; k++) factors[k * BQ + q] = 0.0f;
+}
+
+/** True for the lanes (queries q0 + lane ...) that may not see this key. */
+TABGPT_INLINE vi hidden(size_t key, size_t query) {
+  return lane_index() < static_cast<int32_t>(key) - static_cast<int32_t>(query);
+}
+
+}  // namespace tabgpt::kernels::TABGPT_ISA
