@@ -12,6 +12,8 @@ export interface Tokenizer {
   /** Throws TabgptError for text outside the vocabulary, naming it. */
   encode(text: string): Uint32Array;
   decode(ids: ArrayLike<number>): string;
+  /** A function from the next id to the text that it completes: "" inside a character of many bytes. */
+  decoder(): (id: number) => string;
 }
 
 const NAMES: Record<string, string> = { "\n": "line feed", "\r": "carriage return", "\t": "tab", " ": "space" };
@@ -67,7 +69,11 @@ class CharTokenizer implements Tokenizer {
   }
 
   decode(ids: ArrayLike<number>): string {
-    return Array.from(ids, (id) => this.#characters[id] ?? "\uFFFD").join("");
+    return Array.from(ids, this.decoder()).join("");
+  }
+
+  decoder(): (id: number) => string {
+    return (id) => this.#characters[id] ?? "\uFFFD";
   }
 }
 
@@ -82,6 +88,11 @@ class ByteTokenizer implements Tokenizer {
   /** Bytes that are no UTF-8 become U+FFFD. */
   decode(ids: ArrayLike<number>): string {
     return new TextDecoder("utf-8", { ignoreBOM: true }).decode(Uint8Array.from(ids));
+  }
+
+  decoder(): (id: number) => string {
+    const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+    return (id) => decoder.decode(Uint8Array.of(id), { stream: true });
   }
 }
 

@@ -6,7 +6,7 @@ import { messageOf, TabgptError } from "../core/errors.ts";
 import { problemWith, fieldsOf, type Values } from "../presets.ts";
 import { tokenizerFrom, type TokenizerSpec } from "../tokenizer.ts";
 import { fromGpt2Config, toGpt2Config } from "./huggingface.ts";
-import { readSafetensors, toFloat32, writeSafetensors, type NamedTensor, type TensorFile } from "./safetensors.ts";
+import { readMetadata, readSafetensors, toFloat32, writeSafetensors, type NamedTensor, type TensorFile } from "./safetensors.ts";
 
 export const MODEL_FILE = "model.safetensors";
 export const CONFIG_FILE = "config.json";
@@ -104,9 +104,10 @@ export function readCheckpoint(files: Files): Checkpoint {
   };
 }
 
-/** Only what a saved run says of itself, without its tensors. */
-export function readInfo(model: Uint8Array<ArrayBuffer>): RunInfo {
-  return infoOf(readSafetensors(model).metadata);
+/** Only what a saved run says of itself; reads the file's header, not its tensors. */
+export async function readInfo(model: Blob): Promise<{ info: RunInfo; optimizer: string | null }> {
+  const metadata = await readMetadata(model, MODEL_FILE);
+  return { info: infoOf(metadata), optimizer: metadata.optimizer ?? null };
 }
 
 function infoOf(metadata: Record<string, string>): RunInfo {

@@ -31,27 +31,45 @@ const DTYPE_BYTES: Record<string, number> = {
 const MAX_HEADER = 100_000_000;
 const PREFIX = 8;
 
-function headerOf(file: Uint8Array<ArrayBuffer>, name: string): { header: Record<string, unknown>; start: number } {
-  if (file.length < PREFIX) throw new TabgptError(`${name} holds ${file.length} bytes; a safetensors file has at least 8`);
-  const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
-  const length = Number(view.getBigUint64(0, true));
+type Header = Record<string, unknown>;
+
+/** Where the tensors' bytes start, from the first 8 bytes. */
+function dataStart(head: Uint8Array<ArrayBuffer>, fileLength: number, name: string): number {
+  if (head.length < PREFIX) throw new TabgptError(`${name} holds ${head.length} bytes; a safetensors file has at least 8`);
+  const length = Number(new DataView(head.buffer, head.byteOffset).getBigUint64(0, true));
   if (length > MAX_HEADER) {
     throw new TabgptError(`${name} claims a header of ${length} bytes; at most ${MAX_HEADER} are allowed, so it is damaged`);
   }
   const start = PREFIX + length;
-  if (start > file.length) {
-    throw new TabgptError(`${name} is truncated: its header ends at byte ${start}, the file at ${file.length}`);
+  if (start > fileLength) {
+    throw new TabgptError(`${name} is truncated: its header ends at byte ${start}, the file at ${fileLength}`);
   }
+  return start;
+}
+
+function parseHeader(json: Uint8Array<ArrayBuffer>, name: string): { entries: Header; metadata: Record<string, string> } {
   let header: unknown;
   try {
-    header = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(file.subarray(PREFIX, start)));
+    header = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(json));
   } catch (error) {
     throw new TabgptError(`the header of ${name} is no JSON (${messageOf(error)}); the file is damaged`);
   }
   if (typeof header !== "object" || header === null || Array.isArray(header)) {
     throw new TabgptError(`the header of ${name} is no JSON object; the file is damaged`);
   }
-  return { header: header as Record<string, unknown>, start };
+  const { __metadata__: metadata = {}, ...entries } = header as Header;
+  if (typeof metadata !== "object" || metadata === null || !Object.values(metadata).every((v) => typeof v === "string")) {
+    throw new TabgptError(`the metadata of ${name} is not a map of strings; the file is damaged`);
+  }
+  return { entries, metadata: metadata as Record<string, string> };
+}
+
+/** A file's metadata without reading its tensors. */
+export async function readMetadata(file: Blob, name: string): Promise<Record<string, string>> {
+  const read = async (begin: number, end: number): Promise<Uint8Array<ArrayBuffer>> =>
+    new Uint8Array(await file.slice(begin, end).arrayBuffer());
+  const start = dataStart(await read(0, PREFIX), file.size, name);
+  return parseHeader(await read(PREFIX, start), name).metadata;
 }
 
 function isCount(value: unknown): value is number {
@@ -67,11 +85,11 @@ function entryOf(name: string, value: unknown): { dtype: string; shape: number[]
   if (!Array.isArray(shape) || !shape.every(isCount)) {
     throw new TabgptError(`tensor "${name}" has the shape ${JSON.stringify(shape)}, not a list of sizes`);
   }
-  if (!Array.isArray(offsets) || offsets.length !== 2 || !offsets.every(isCount) || offsets[1] < offsets[0]) {
+  const [begin, end] = Array.isArray(offsets) && offsets.length === 2 ? (offsets as unknown[]) : [];
+  if (!isCount(begin) || !isCount(end) || end < begin) {
     throw new TabgptError(`tensor "${name}" has the offsets ${JSON.stringify(offsets)}, not [begin, end]`);
   }
   const wanted = shape.reduce((product: number, axis: number) => product * axis, size);
-  const [begin, end] = offsets as [number, number];
   if (end - begin !== wanted) {
     throw new TabgptError(
       `tensor "${name}" of shape [${shape.join(", ")}] and dtype ${String(dtype)} needs ${wanted} bytes, ` +
@@ -83,12 +101,9 @@ function entryOf(name: string, value: unknown): { dtype: string; shape: number[]
 
 /** Parses a file whose tensors must fill it without hole or overlap. Throws TabgptError. */
 export function readSafetensors(file: Uint8Array<ArrayBuffer>, name = "model.safetensors"): TensorFile {
-  const { header, start } = headerOf(file, name);
-  const { __metadata__: metadata = {}, ...rest } = header;
-  if (typeof metadata !== "object" || metadata === null || !Object.values(metadata).every((v) => typeof v === "string")) {
-    throw new TabgptError(`the metadata of ${name} is not a map of strings; the file is damaged`);
-  }
-  const entries = Object.entries(rest).map(([tensor, value]) => ({ tensor, ...entryOf(tensor, value) }));
+  const start = dataStart(file, file.length, name);
+  const header = parseHeader(file.subarray(PREFIX, start), name);
+  const entries = Object.entries(header.entries).map(([tensor, value]) => ({ tensor, ...entryOf(tensor, value) }));
   entries.sort((a, b) => a.begin - b.begin || a.end - b.end);
   let reached = 0;
   for (const { tensor, begin, end } of entries) {
@@ -108,7 +123,7 @@ export function readSafetensors(file: Uint8Array<ArrayBuffer>, name = "model.saf
       { dtype, shape, bytes: file.subarray(start + begin, start + end) },
     ]),
   );
-  return { metadata: metadata as Record<string, string>, tensors };
+  return { metadata: header.metadata, tensors };
 }
 
 /** A tensor's values as float32; refuses other dtypes than F32 and F64, and values that are not finite. */

@@ -10,33 +10,30 @@ export interface RunStore {
   /** False: what is kept ends with the tab. */
   readonly durable: boolean;
   read(): Promise<Files>;
-  write(files: FileParts): Promise<void>;
+  /** What is there, by name, without reading it. */
+  list(): Promise<Map<string, Blob>>;
+  /** Keeps this run, and its corpus where one is given, in place of the last. */
+  write(files: FileParts, corpus: Corpus | null): Promise<void>;
   clear(): Promise<void>;
   readCorpus(sha256: string): Promise<Uint8Array<ArrayBuffer> | null>;
-  writeCorpus(corpus: Corpus): Promise<void>;
-}
-
-function join(parts: Uint8Array<ArrayBuffer>[]): Uint8Array<ArrayBuffer> {
-  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
-  let offset = 0;
-  for (const part of parts) {
-    whole.set(part, offset);
-    offset += part.length;
-  }
-  return whole;
 }
 
 class MemoryStore implements RunStore {
   readonly durable = false;
-  #files: Files = new Map();
+  #files = new Map<string, Blob>();
   #corpus: Corpus | null = null;
 
   read(): Promise<Files> {
+    return readAll(this.#files);
+  }
+
+  list(): Promise<Map<string, Blob>> {
     return Promise.resolve(this.#files);
   }
 
-  write(files: FileParts): Promise<void> {
-    this.#files = new Map(files.map(({ name, parts }) => [name, join(parts)]));
+  write(files: FileParts, corpus: Corpus | null): Promise<void> {
+    this.#files = new Map(files.map(({ name, parts }) => [name, new Blob(parts)]));
+    if (corpus) this.#corpus = corpus;
     return Promise.resolve();
   }
 
@@ -48,11 +45,12 @@ class MemoryStore implements RunStore {
   readCorpus(sha256: string): Promise<Uint8Array<ArrayBuffer> | null> {
     return Promise.resolve(this.#corpus?.sha256 === sha256 ? this.#corpus.raw : null);
   }
+}
 
-  writeCorpus(corpus: Corpus): Promise<void> {
-    this.#corpus = corpus;
-    return Promise.resolve();
-  }
+async function readAll(blobs: Map<string, Blob>): Promise<Files> {
+  const files: Files = new Map();
+  for (const [name, blob] of blobs) files.set(name, new Uint8Array(await blob.arrayBuffer()));
+  return files;
 }
 
 class OpfsStore implements RunStore {
@@ -68,20 +66,26 @@ class OpfsStore implements RunStore {
   }
 
   async read(): Promise<Files> {
-    const files: Files = new Map();
+    return readAll(await this.list());
+  }
+
+  async list(): Promise<Map<string, Blob>> {
+    const files = new Map<string, Blob>();
     for await (const [name, handle] of (await this.#folder("run")).entries()) {
-      if (handle.kind === "file") files.set(name, await bytesOf(handle as FileSystemFileHandle));
+      if (handle.kind === "file") files.set(name, await (handle as FileSystemFileHandle).getFile());
     }
     return files;
   }
 
-  async write(files: FileParts): Promise<void> {
+  async write(files: FileParts, corpus: Corpus | null): Promise<void> {
+    const corpora = await this.#folder("corpus");
+    const kept = corpus ? `${corpus.sha256}.txt` : "";
+    if (corpus && !(await has(corpora, kept))) await replaceFile(corpora, kept, [corpus.raw]);
     const folder = await this.#folder("run");
     for (const { name, parts } of files) await replaceFile(folder, name, parts);
-    const kept = new Set(files.map(({ name }) => name));
-    for await (const name of folder.keys()) {
-      if (isOptimizerFile(name) && !kept.has(name)) await folder.removeEntry(name);
-    }
+    const current = new Set(files.map(({ name }) => name));
+    await prune(folder, (name) => isOptimizerFile(name) && !current.has(name));
+    if (corpus) await prune(corpora, (name) => name !== kept);
   }
 
   async clear(): Promise<void> {
@@ -89,25 +93,23 @@ class OpfsStore implements RunStore {
   }
 
   async readCorpus(sha256: string): Promise<Uint8Array<ArrayBuffer> | null> {
-    try {
-      return await bytesOf(await (await this.#folder("corpus")).getFileHandle(`${sha256}.txt`));
-    } catch (error) {
-      ignoreMissing(error);
-      return null;
-    }
-  }
-
-  /** Keeps this corpus only: the run that it belongs to is the only one kept. */
-  async writeCorpus(corpus: Corpus): Promise<void> {
     const folder = await this.#folder("corpus");
-    const kept = `${corpus.sha256}.txt`;
-    await replaceFile(folder, kept, [corpus.raw]);
-    for await (const name of folder.keys()) if (name !== kept) await folder.removeEntry(name);
+    const name = `${sha256}.txt`;
+    if (!(await has(folder, name))) return null;
+    const file = await (await folder.getFileHandle(name)).getFile();
+    return new Uint8Array(await file.arrayBuffer());
   }
 }
 
-async function bytesOf(handle: FileSystemFileHandle): Promise<Uint8Array<ArrayBuffer>> {
-  return new Uint8Array(await (await handle.getFile()).arrayBuffer());
+async function has(folder: FileSystemDirectoryHandle, wanted: string): Promise<boolean> {
+  for await (const name of folder.keys()) if (name === wanted) return true;
+  return false;
+}
+
+async function prune(folder: FileSystemDirectoryHandle, unwanted: (name: string) => boolean): Promise<void> {
+  const names: string[] = [];
+  for await (const name of folder.keys()) if (unwanted(name)) names.push(name);
+  for (const name of names) await folder.removeEntry(name);
 }
 
 function ignoreMissing(error: unknown): void {

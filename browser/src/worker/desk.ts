@@ -1,0 +1,255 @@
+/**
+ * @file The worker's handlers, one a command: they hold what the worker holds (corpus, session, run).
+ */
+import { messageOf, Session, TabgptError } from "../core/index.ts";
+import type { RunInfo } from "../checkpoint/checkpoint.ts";
+import { corpusFromBytes, corpusProblem, tokenize, textOf, type Corpus } from "../corpus.ts";
+import { modelConfig, runConfig, trainConfig, type Values } from "../presets.ts";
+import { tokenizerFrom, type Tokenizer } from "../tokenizer.ts";
+import { Archive, uploadedCheckpoint } from "./archive.ts";
+import { Engines } from "./engine.ts";
+import { evalPoints, fromJsonl, toJsonl, type MetricLine } from "./metrics.ts";
+import type { CommandName, Engine, Reply, Request, RunEvent, SampleSettings, SavedRun } from "./protocol.ts";
+import { generate } from "./sampler.ts";
+import { Trainer } from "./trainer.ts";
+import { Turns } from "./turns.ts";
+import { readMoments, readWeights, setMoments, setWeights } from "./weights.ts";
+
+const PRODUCER = "tabgpt (browser)";
+
+type Handlers = { [K in CommandName]: (request: Request<K>) => Promise<Reply<K>> };
+
+interface Tokenized {
+  key: string;
+  tokenizer: Tokenizer;
+  tokens: Uint32Array;
+}
+
+export class Desk implements Handlers {
+  readonly #emit: (event: RunEvent) => void;
+  readonly #turns = new Turns();
+  #engines: Engines | null = null;
+  #archive: Archive | null = null;
+  #tokenized: Tokenized | null = null;
+  #session: Session | null = null;
+  #tokenizer: Tokenizer | null = null;
+  #trainer: Trainer | null = null;
+  #corpus: Corpus | null = null;
+  #sampling = 0;
+
+  constructor(emit: (event: RunEvent) => void) {
+    this.#emit = emit;
+  }
+
+  handle<K extends CommandName>(command: K, request: Request<K>): Promise<Reply<K>> {
+    const handler = this[command] as (request: Request<K>) => Promise<Reply<K>>;
+    return handler.call(this, request);
+  }
+
+  async open({ wasmUrl }: Request<"open">): Promise<SavedRun | null> {
+    this.#archive = await Archive.open(PRODUCER);
+    this.#engines = await Engines.load(wasmUrl);
+    try {
+      return await this.#archive.describe();
+    } catch (error) {
+      this.#emit({ event: "notice", message: `The saved run cannot be read: ${messageOf(error)}` });
+      return null;
+    }
+  }
+
+  async corpus({ corpus, tokenizer: kind }: Request<"corpus">): Promise<Reply<"corpus">> {
+    const { tokenizer, tokens } = this.#tokenize(corpus, kind);
+    const vocab = tokenizer.spec.kind === "char" ? tokenizer.spec.vocab : "";
+    return Promise.resolve({ tokens: tokens.length, vocabSize: tokenizer.vocabSize, vocab });
+  }
+
+  async plan({ values, vocabSize, tokens, threads }: Request<"plan">): Promise<Reply<"plan">> {
+    const config = { ...trainConfig(values), ...modelConfig(values, vocabSize) };
+    return Promise.resolve(this.#need(this.#engines).facts(config, tokens, threads));
+  }
+
+  async start({ values, corpus, engine, live }: Request<"start">): Promise<null> {
+    const { tokenizer, tokens } = this.#tokenize(corpus, values.tokenizer as string);
+    const info = {
+      model: modelConfig(values, tokenizer.vocabSize),
+      tokenizer: tokenizer.spec,
+      train: trainConfig(values),
+      run: runConfig(values),
+      corpus: { path: "", sha256: corpus.sha256, name: corpus.name },
+      step: 0,
+    };
+    const session = await this.#openTraining(info, tokens, engine);
+    session.initWeights();
+    this.#train(info, session, { tokenizer, corpus, lines: [], live, engine });
+    return null;
+  }
+
+  async continue({ engine, corpus, live }: Request<"continue">): Promise<null> {
+    const { info, weights, moments, metrics } = await this.#need(this.#archive).read();
+    const { train, run } = info;
+    if (!train || !run || !moments) {
+      throw new TabgptError("the saved model came without a recipe or optimizer state, so it can be sampled, not trained on");
+    }
+    const text = await this.#corpusOf(info, corpus);
+    const tokenizer = tokenizerFrom(info.tokenizer);
+    const tokens = info.tokenizer.kind === "byte" ? Uint32Array.from(text.raw) : tokenizer.encode(textOf(text));
+    const session = await this.#openTraining(info, tokens, engine);
+    setWeights(session, weights);
+    setMoments(session, moments);
+    session.stepNumber = info.step;
+    this.#train({ ...info, train, run }, session, { tokenizer, corpus: text, lines: fromJsonl(metrics), live, engine });
+    return null;
+  }
+
+  pause(): Promise<null> {
+    return this.#need(this.#trainer).pause().then(nothing);
+  }
+
+  resume(): Promise<null> {
+    this.#need(this.#trainer).start();
+    return Promise.resolve(null);
+  }
+
+  step(): Promise<null> {
+    return this.#need(this.#trainer).step().then(nothing);
+  }
+
+  stop(): Promise<null> {
+    return this.#need(this.#trainer).stop().then(nothing);
+  }
+
+  /** Samples the session there is, between two steps of a run; else the saved run is opened for it. */
+  async sample({ settings, engine }: Request<"sample">): Promise<null> {
+    const turn = ++this.#sampling;
+    await this.#turns.take(async () => {
+      if (!this.#session) await this.#openSaved(engine);
+      const { session, tokenizer } = { session: this.#session!, tokenizer: this.#need(this.#tokenizer) };
+      const send = (text: string, done: boolean): void =>
+        this.#emit({ event: "sample", live: false, step: session.stepNumber, prompt: settings.prompt, text, done });
+      const cancelled = (): boolean => turn !== this.#sampling;
+      const report = (text: string): void => send(text, false);
+      send(await generate({ session, tokenizer, settings, report, cancelled }), true);
+    });
+    return null;
+  }
+
+  cancelSample(): Promise<null> {
+    this.#sampling++;
+    return Promise.resolve(null);
+  }
+
+  async save(): Promise<SavedRun | null> {
+    const trainer = this.#trainer;
+    if (trainer && trainer.state !== "failed") await this.#turns.take(() => this.#save(trainer));
+    return this.#need(this.#archive).describe();
+  }
+
+  async download(): Promise<Reply<"download">> {
+    await this.save();
+    return this.#need(this.#archive).zip();
+  }
+
+  async load({ files, engine }: Request<"load">): Promise<SavedRun> {
+    const archive = this.#need(this.#archive);
+    const checkpoint = uploadedCheckpoint(files);
+    await this.#openInfer(checkpoint.info, engine, (session) => {
+      setWeights(session, checkpoint.weights);
+      session.stepNumber = checkpoint.info.step;
+    });
+    if (!(await archive.write(checkpoint, null))) throw new TabgptError(BUSY);
+    return (await archive.describe())!;
+  }
+
+  async delete(): Promise<null> {
+    await this.#need(this.#archive).delete();
+    return null;
+  }
+
+  #need<T>(value: T | null): T {
+    if (value === null) throw new TabgptError("there is no run to do that with; start or resume one first");
+    return value;
+  }
+
+  #tokenize(corpus: Corpus, kind: string): Tokenized {
+    const key = `${kind} ${corpus.sha256}`;
+    if (this.#tokenized?.key !== key) this.#tokenized = { key, ...tokenize(corpus, kind) };
+    return this.#tokenized;
+  }
+
+  async #openTraining(info: RunInfo, tokens: Uint32Array, engine: Engine): Promise<Session> {
+    const problem = corpusProblem(tokens.length, info.model.ctx as number);
+    if (problem) throw new TabgptError(problem);
+    const session = await this.#need(this.#engines).open(info, "train", tokens.length, engine);
+    session.setTokens(tokens);
+    return session;
+  }
+
+  async #openInfer(info: RunInfo, engine: Engine, fill: (session: Session) => void): Promise<void> {
+    const session = await this.#need(this.#engines).open(info, "infer", 0, engine);
+    fill(session);
+    this.#session = session;
+    this.#tokenizer = info.tokenizer.kind === "none" ? null : tokenizerFrom(info.tokenizer);
+  }
+
+  async #openSaved(engine: Engine): Promise<void> {
+    const { info, weights } = await this.#need(this.#archive).read();
+    await this.#openInfer(info, engine, (session) => {
+      setWeights(session, weights);
+      session.stepNumber = info.step;
+    });
+  }
+
+  /** The text that a run began with, proved by its hash: the page's choice, else the one kept with it. */
+  async #corpusOf(info: RunInfo, offered: Corpus | null): Promise<Corpus> {
+    const { corpus } = info;
+    if (!corpus) throw new TabgptError("the saved run does not say which corpus it was trained on");
+    if (offered?.sha256 === corpus.sha256) return offered;
+    const kept = await this.#need(this.#archive).corpus(corpus.sha256);
+    if (kept) return corpusFromBytes(corpus.name, kept);
+    throw new TabgptError(
+      `the run was trained on ${corpus.name} (sha256 ${corpus.sha256.slice(0, 12)}…), which is not here; ` +
+        `choose that text as the corpus, then resume`,
+    );
+  }
+
+  #train(
+    info: RunInfo & { train: Values; run: Values },
+    session: Session,
+    run: { tokenizer: Tokenizer; corpus: Corpus; lines: MetricLine[]; live: SampleSettings; engine: Engine },
+  ): void {
+    const { tokenizer, lines, live, engine } = run;
+    this.#session = session;
+    this.#tokenizer = tokenizer;
+    this.#corpus = run.corpus;
+    const save = (trainer: Trainer): Promise<void> => this.#save(trainer);
+    this.#trainer = new Trainer({ session, tokenizer, info, lines, live, emit: this.#emit, save, turns: this.#turns });
+    const { totalSteps } = this.#trainer;
+    const { isa, memoryBytes } = session.core;
+    this.#emit({ event: "ready", engine: { ...engine, threads: session.threads }, isa, memoryBytes, info, totalSteps });
+    this.#emit({ event: "history", points: lines, evals: evalPoints(lines, totalSteps) });
+    this.#trainer.start();
+  }
+
+  async #save(trainer: Trainer): Promise<void> {
+    const { session, lines, info } = trainer;
+    const archive = this.#need(this.#archive);
+    const checkpoint = { info, weights: readWeights(session), moments: readMoments(session), metrics: toJsonl(lines) };
+    try {
+      if (await archive.write(checkpoint, this.#corpus)) {
+        this.#emit({ event: "saved", saved: (await archive.describe())! });
+      } else {
+        this.#emit({ event: "notice", message: BUSY });
+      }
+    } catch (error) {
+      // A full disk must not end the training: the run goes on and says that it is not kept.
+      this.#emit({ event: "notice", message: `This run could not be saved: ${messageOf(error)}` });
+    }
+  }
+}
+
+const BUSY = "Another tab of this page keeps its run here, so this one is not saved; close that tab, then save again.";
+
+function nothing(): null {
+  return null;
+}
+

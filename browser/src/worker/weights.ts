@@ -1,0 +1,49 @@
+/**
+ * @file A checkpoint's tensors into a session and out of it. The session knows the layout: names and
+ * shapes are compared with it, never typed again.
+ */
+import { TabgptError, type Session } from "../core/index.ts";
+import type { NamedTensor } from "../checkpoint/safetensors.ts";
+
+const MOMENT = /^[mv]:/;
+
+function parameterNames(session: Session): string[] {
+  return session.names().filter((name) => name.startsWith("transformer."));
+}
+
+/** Copies `tensors` into those of the session's tensors that `wanted` names: all, and no other. */
+function setTensors(session: Session, wanted: string[], tensors: NamedTensor[], what: string): void {
+  const given = new Map(tensors.map((tensor) => [tensor.name, tensor]));
+  for (const name of wanted) {
+    const tensor = given.get(name);
+    if (!tensor) throw new TabgptError(`the ${what} lacks the tensor "${name}"`);
+    const shape = session.shape(name);
+    if (shape.length !== tensor.shape.length || shape.some((size, axis) => size !== tensor.shape[axis])) {
+      throw new TabgptError(`tensor "${name}" has the shape [${tensor.shape.join(", ")}]; this config needs [${shape.join(", ")}]`);
+    }
+    given.delete(name);
+  }
+  const [extra] = given.keys();
+  if (extra !== undefined) throw new TabgptError(`the ${what} holds the tensor "${extra}", which this model lacks`);
+  for (const { name, values } of tensors) session.setTensor(name, values);
+}
+
+export function setWeights(session: Session, weights: NamedTensor[]): void {
+  setTensors(session, parameterNames(session), weights, "checkpoint");
+}
+
+export function setMoments(session: Session, moments: NamedTensor[]): void {
+  setTensors(session, session.names().filter((name) => MOMENT.test(name)), moments, "optimizer's file");
+}
+
+function read(session: Session, names: string[]): NamedTensor[] {
+  return names.map((name) => ({ name, shape: session.shape(name), values: session.tensor(name) }));
+}
+
+export function readWeights(session: Session): NamedTensor[] {
+  return read(session, parameterNames(session));
+}
+
+export function readMoments(session: Session): NamedTensor[] {
+  return read(session, session.names().filter((name) => MOMENT.test(name)));
+}
