@@ -13,6 +13,8 @@ export default defineConfig({
   build: { format: "file", assetsPrefix: ".", inlineStylesheets: "never" },
   vite: {
     base: "./",
+    // Astro would prefix what a script refers to (the worker) as seen from the page; it is seen from the script.
+    experimental: { renderBuiltUrl: () => ({ relative: true }) },
     build: { assetsInlineLimit: 0, target: "es2022" },
     worker: { format: "es" },
     server: {

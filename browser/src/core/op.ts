@@ -5,9 +5,13 @@ import type { Core } from "./core.ts";
 
 const POINTER_BYTES = { 32: 4, 64: 8 } as const;
 
-/** Runs a kernel (names, parameters and tensors in cpp/src/ops.cpp); `tensors` are changed in place. */
+/**
+ * Runs a kernel (names, parameters and tensors in cpp/src/ops.cpp); `tensors` are changed in place. An
+ * empty one stands for an optional tensor that is absent (NULL).
+ */
 export function runOp(core: Core, name: string, params: number[], tensors: Float32Array[], threads = 1): void {
-  core.withArrays(tensors, (...pointers) => {
+  core.withArrays(tensors, (...allocated) => {
+    const pointers = allocated.map((pointer, i) => (tensors[i]!.length > 0 ? pointer : 0));
     const table = pointerTable(pointers, core.build.address);
     const status = core.withArrays([name, new Float64Array(params), table], (n, p, t) =>
       core.abi.tabgpt_op(n!, p!, params.length, t!, tensors.length, threads),

@@ -101,8 +101,9 @@ export class Desk implements Handlers {
     return null;
   }
 
-  pause(): Promise<null> {
-    return this.#need(this.#trainer).pause().then(nothing);
+  async pause(): Promise<null> {
+    await this.#need(this.#trainer).pause();
+    return null;
   }
 
   resume(): Promise<null> {
@@ -110,12 +111,14 @@ export class Desk implements Handlers {
     return Promise.resolve(null);
   }
 
-  step(): Promise<null> {
-    return this.#need(this.#trainer).step().then(nothing);
+  async step(): Promise<null> {
+    await this.#need(this.#trainer).step();
+    return null;
   }
 
-  stop(): Promise<null> {
-    return this.#need(this.#trainer).stop().then(nothing);
+  async stop(): Promise<null> {
+    await this.#need(this.#trainer).stop();
+    return null;
   }
 
   /** Samples the session there is, between two steps of a run; else the saved run is opened for it. */
@@ -248,8 +251,4 @@ export class Desk implements Handlers {
 }
 
 const BUSY = "Another tab of this page keeps its run here, so this one is not saved; close that tab, then save again.";
-
-function nothing(): null {
-  return null;
-}
 
