@@ -96,6 +96,10 @@ class Remote:
     def default_threads(self) -> int:
         return 2 if self.name in THREADED else 1
 
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
     def stop(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
