@@ -81,9 +81,11 @@ def build(variant: Variant, exports: Path, compiler_id: str, jobs: list[str]) ->
     stamp = folder / "configured.txt"
     if not stamp.exists() or stamp.read_text() != wanted:
         shutil.rmtree(folder, ignore_errors=True)
-        subprocess.run(configure, check=True, stdout=subprocess.DEVNULL)
+        done = subprocess.run(configure, capture_output=True, text=True, check=False)
+        if done.returncode:
+            sys.exit(f"wasm: {variant.name}: CMake failed\n{done.stdout}{done.stderr}")
         stamp.write_text(wanted)
-    subprocess.run([tool("ninja"), "-C", str(folder), *jobs, "tabgpt"], check=True)
+    subprocess.run([tool("ninja"), "-C", str(folder), "--quiet", *jobs, "tabgpt"], check=True)
 
 
 def main() -> None:
