@@ -1,20 +1,40 @@
+import { readdir, readFile, writeFile } from "node:fs/promises";
+import { dirname, relative, sep } from "node:path";
+import { fileURLToPath } from "node:url";
 import svelte from "@astrojs/svelte";
 import { defineConfig } from "astro/config";
 
 /**
- * The site is static and works under any path: pages are files side by side, and every URL in them
- * is relative. Scripts and styles are never inlined, so that the CSP needs no hash and no
+ * Makes every page refer to /_astro/ relative to itself, so that the site works under any path.
+ * Astro's own assetsPrefix is one text for all depths.
+ */
+const relativeAssets = {
+  name: "tabgpt:relative-assets",
+  hooks: {
+    "astro:build:done": async ({ dir }) => {
+      const root = fileURLToPath(dir);
+      const pages = (await readdir(root, { recursive: true })).filter((path) => path.endsWith(".html"));
+      for (const page of pages) {
+        const up = relative(dirname(page), ".").split(sep).join("/");
+        const html = await readFile(root + page, "utf8");
+        await writeFile(root + page, html.replace(/(src|href)="\/_astro\//g, `$1="${up ? `${up}/` : "./"}_astro/`));
+      }
+    },
+  },
+};
+
+/**
+ * A static site. Scripts and styles are never inlined, so that the CSP needs no hash and no
  * 'unsafe-inline'.
  */
 export default defineConfig({
   output: "static",
-  integrations: [svelte()],
+  integrations: [svelte(), relativeAssets],
   devToolbar: { enabled: false },
-  build: { format: "file", assetsPrefix: ".", inlineStylesheets: "never" },
+  build: { format: "directory", inlineStylesheets: "never" },
   vite: {
-    base: "./",
-    // Astro would prefix what a script refers to (the worker) as seen from the page; it is seen from the script.
-    experimental: { renderBuiltUrl: () => ({ relative: true }) },
+    // What a script refers to (the worker, a chunk) is found from the script.
+    experimental: { renderBuiltUrl: (_file, { hostType }) => (hostType === "js" ? { relative: true } : undefined) },
     build: { assetsInlineLimit: 0, target: "es2022" },
     worker: { format: "es" },
     server: {

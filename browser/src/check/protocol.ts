@@ -1,0 +1,40 @@
+/**
+ * @file What the proof page and its worker say: one trajectory on one build after the other.
+ */
+
+/** public/check/trajectory.json, which tests write from the oracle. */
+export interface Trajectory {
+  /** Largest relative loss difference that counts as agreement. */
+  bound: number;
+  config: Record<string, number | string>;
+  /** Name of the safetensors file beside it, with the starting weights. */
+  weights: string;
+  tokens: number[];
+  /** The oracle's losses in float64, one a step. */
+  losses: number[];
+  grad_norms: number[];
+  /** Over the whole validation split, after the last step. */
+  val_loss: number;
+}
+
+export interface Verdict {
+  build: string;
+  isa: string;
+  threads: number;
+  /** |loss - oracle| / |oracle|, a step; the validation loss last. */
+  differences: number[];
+  worst: number;
+  passed: boolean;
+  seconds: number;
+}
+
+export interface CheckRequest {
+  siteUrl: string;
+}
+
+export type CheckEvent =
+  | { event: "plan"; builds: { name: string; obstacle: string }[]; bound: number; steps: number }
+  | { event: "step"; build: string; step: number }
+  | { event: "verdict"; verdict: Verdict }
+  | { event: "failed"; build: string; message: string }
+  | { event: "done" };
