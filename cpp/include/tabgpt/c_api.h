@@ -26,39 +26,39 @@ enum { TABGPT_OK = 0, TABGPT_ERROR = -1 };
 typedef struct tabgpt_config tabgpt_config;
 typedef struct tabgpt_session tabgpt_session;
 
-const char *tabgpt_version(void);
+const char* tabgpt_version(void);
 /** The kernels in use: "avx2", "neon", "generic", "wasm-scalar", "wasm-simd", "wasm-relaxed". */
-const char *tabgpt_isa(void);
+const char* tabgpt_isa(void);
 /** 1 where the build has threads, 0 where a session always runs on one. */
 int tabgpt_has_threads(void);
 /** The calling thread's last error; "" when there was none. */
-const char *tabgpt_last_error(void);
+const char* tabgpt_last_error(void);
 /** Memory for a host's arguments. NULL when there is none left. */
-void *tabgpt_alloc(size_t bytes);
-void tabgpt_free(void *pointer);
+void* tabgpt_alloc(size_t bytes);
+void tabgpt_free(void* pointer);
 
 /* -- config: every field of presets.json's groups "model" and "train", and vocab_size -- */
 
-tabgpt_config *tabgpt_config_new(void);
-void tabgpt_config_free(tabgpt_config *config);
+tabgpt_config* tabgpt_config_new(void);
+void tabgpt_config_free(tabgpt_config* config);
 size_t tabgpt_config_field_count(void);
-const char *tabgpt_config_field_name(size_t index);
+const char* tabgpt_config_field_name(size_t index);
 /** Unknown keys, NaN, fractions in whole numbers and values out of range are errors. */
-int tabgpt_config_set(tabgpt_config *config, const char *key, double value);
-int tabgpt_config_set_choice(tabgpt_config *config, const char *key, const char *value);
+int tabgpt_config_set(tabgpt_config* config, const char* key, double value);
+int tabgpt_config_set_choice(tabgpt_config* config, const char* key, const char* value);
 /** The rules between fields (n_head divides d_model, ...), and that every field was set. */
-int tabgpt_config_check(const tabgpt_config *config);
+int tabgpt_config_check(const tabgpt_config* config);
 /** Number of parameters without padding; NaN on error. */
-double tabgpt_config_parameters(const tabgpt_config *config);
+double tabgpt_config_parameters(const tabgpt_config* config);
 /**
  * Bytes a session of this mode ("infer", "train", "probe") will hold, before anything is allocated.
  * role: "parameters", "gradients", "adam_m", "adam_v", "activations", "kv_cache",
  * "workspace", "tokens", "total". NaN on error.
  */
-double tabgpt_memory(const tabgpt_config *config, const char *mode, size_t n_threads, size_t n_tokens,
-                     const char *role);
+double tabgpt_memory(const tabgpt_config* config, const char* mode, size_t n_threads, size_t n_tokens,
+                     const char* role);
 /** Learning rate of a 0-based step; NaN on error. */
-double tabgpt_learning_rate(const tabgpt_config *config, size_t step);
+double tabgpt_learning_rate(const tabgpt_config* config, size_t step);
 
 /* -- session -- */
 
@@ -67,63 +67,65 @@ double tabgpt_learning_rate(const tabgpt_config *config, size_t step);
  * "infer" holds parameters only; "train" adds gradients and AdamW's moments;
  * "probe" is "train" with every activation and activation gradient kept to be read.
  */
-tabgpt_session *tabgpt_open(const tabgpt_config *config, const char *mode, size_t n_threads);
-void tabgpt_close(tabgpt_session *session);
-size_t tabgpt_threads(const tabgpt_session *session);
+tabgpt_session* tabgpt_open(const tabgpt_config* config, const char* mode, size_t n_threads);
+void tabgpt_close(tabgpt_session* session);
+size_t tabgpt_threads(const tabgpt_session* session);
 /** Tiles of work that a thread has run; shows that every thread takes part. */
-double tabgpt_thread_tiles(const tabgpt_session *session, size_t thread);
+double tabgpt_thread_tiles(const tabgpt_session* session, size_t thread);
 /** N(0, 0.02) by Philox from the config's seed; step number 0; moments zero. */
-int tabgpt_init_weights(tabgpt_session *session);
+int tabgpt_init_weights(tabgpt_session* session);
 /** Copies the corpus (ids below vocab_size) and splits it, validation last. */
-int tabgpt_set_tokens(tabgpt_session *session, const uint32_t *tokens, size_t count);
+int tabgpt_set_tokens(tabgpt_session* session, const uint32_t* tokens, size_t count);
 
 /* -- named tensors (see layout.hpp, plan.hpp for the names) -- */
 
-size_t tabgpt_tensor_count(const tabgpt_session *session);
-const char *tabgpt_tensor_name(const tabgpt_session *session, size_t index);
+size_t tabgpt_tensor_count(const tabgpt_session* session);
+const char* tabgpt_tensor_name(const tabgpt_session* session, size_t index);
 /** Row-major float32, contiguous; NULL for an unknown name. */
-float *tabgpt_tensor_data(tabgpt_session *session, const char *name);
-size_t tabgpt_tensor_ndim(const tabgpt_session *session, const char *name);
-size_t tabgpt_tensor_dim(const tabgpt_session *session, const char *name, size_t axis);
+float* tabgpt_tensor_data(tabgpt_session* session, const char* name);
+size_t tabgpt_tensor_ndim(const tabgpt_session* session, const char* name);
+size_t tabgpt_tensor_dim(const tabgpt_session* session, const char* name, size_t axis);
 
 /* -- training -- */
 
-size_t tabgpt_step_number(const tabgpt_session *session);
-int tabgpt_set_step_number(tabgpt_session *session, size_t step);
+size_t tabgpt_step_number(const tabgpt_session* session);
+int tabgpt_set_step_number(tabgpt_session* session, size_t step);
 /**
  * One optimizer step on the training split. A loss or gradient norm that is not
  * finite changes no parameter and no moment; the metric "finite" is then 0.
  */
-int tabgpt_step(tabgpt_session *session);
-/** Of the last step: "loss", "lr", "grad_norm", "finite", "tokens"; of the last loss or evaluation: "loss". */
-double tabgpt_metric(const tabgpt_session *session, const char *name);
+int tabgpt_step(tabgpt_session* session);
+/** Of the last step: "loss", "lr", "grad_norm", "finite", "tokens"; of the last loss or evaluation: "loss".
+ */
+double tabgpt_metric(const tabgpt_session* session, const char* name);
 
 /** tokens, targets: [batch, length] ids. Leaves "loss"; train != 0 applies dropout of (step, micro). */
-int tabgpt_loss(tabgpt_session *session, const uint32_t *tokens, const uint32_t *targets, size_t batch,
+int tabgpt_loss(tabgpt_session* session, const uint32_t* tokens, const uint32_t* targets, size_t batch,
                 size_t length, int train, size_t step, size_t micro);
 /** The same, and gradients into the tensors "grad:*" (zeroed first). Needs "train" or "probe". */
-int tabgpt_loss_and_grads(tabgpt_session *session, const uint32_t *tokens, const uint32_t *targets,
+int tabgpt_loss_and_grads(tabgpt_session* session, const uint32_t* tokens, const uint32_t* targets,
                           size_t batch, size_t length, int train, size_t step, size_t micro);
 /** logits: room for [batch, length, vocab_size]. Any batch; length <= ctx. */
-int tabgpt_logits(tabgpt_session *session, const uint32_t *tokens, size_t batch, size_t length, float *logits);
+int tabgpt_logits(tabgpt_session* session, const uint32_t* tokens, size_t batch, size_t length,
+                  float* logits);
 
 /** split: "train" or "val". n_batches 0 is the whole split. */
-int tabgpt_evaluate_begin(tabgpt_session *session, const char *split, size_t n_batches);
+int tabgpt_evaluate_begin(tabgpt_session* session, const char* split, size_t n_batches);
 /** One batch. 1: more to do; 0: done, metric "loss" holds the mean; TABGPT_ERROR. */
-int tabgpt_evaluate_next(tabgpt_session *session);
+int tabgpt_evaluate_next(tabgpt_session* session);
 
 /* -- sampling -- */
 
-int tabgpt_generate_begin(tabgpt_session *session, const uint32_t *prompt, size_t count, double temperature,
+int tabgpt_generate_begin(tabgpt_session* session, const uint32_t* prompt, size_t count, double temperature,
                           size_t top_k, double top_p, uint32_t seed);
 /** The next token's id, or TABGPT_ERROR. */
-int32_t tabgpt_generate_next(tabgpt_session *session);
+int32_t tabgpt_generate_next(tabgpt_session* session);
 
 /* -- single kernels, for parity and benches -- */
 
 /** Runs one kernel by name on the caller's buffers; ops.cpp lists names, parameters and tensors. */
-int tabgpt_op(const char *name, const double *params, size_t n_params, float *const *tensors, size_t n_tensors,
-              size_t n_threads);
+int tabgpt_op(const char* name, const double* params, size_t n_params, float* const* tensors,
+              size_t n_tensors, size_t n_threads);
 
 #ifdef __cplusplus
 }
