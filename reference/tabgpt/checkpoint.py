@@ -98,8 +98,9 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
     _write_text(folder / "config.json", json.dumps(hf.config_to_hf(checkpoint.config), indent=2))
     metadata = _metadata(checkpoint, optimizer)
     write_atomically(folder / MODEL_FILE, checkpoint.tensors, metadata)
-    for path in folder.glob("optimizer-*.safetensors"):
-        if path.name != optimizer and _OPTIMIZER_NAME.fullmatch(path.name):
+    for path in folder.iterdir():  # also what a killed save has left half written
+        old = _OPTIMIZER_NAME.fullmatch(path.name.removeprefix(".").removesuffix(".partial"))
+        if old and path.name != optimizer:
             path.unlink(missing_ok=True)
 
 

@@ -113,7 +113,7 @@ class Guard:
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self._add_headers(scope["path"], MutableHeaders(scope=message))
+                self._add_headers(scope["path"], message["status"], MutableHeaders(scope=message))
             await send(message)
 
         host = Headers(scope=scope).get("host", "")
@@ -127,20 +127,27 @@ class Guard:
         else:
             await self._app(scope, receive, guarded)
 
-    def _add_headers(self, path: str, headers: MutableHeaders) -> None:
+    def _add_headers(self, path: str, status: int, headers: MutableHeaders) -> None:
         for name, value in _HEADERS.items():
             headers[name] = value
-        headers["Content-Security-Policy"] = self._policy(path, headers.get("content-type", ""))
-        forever = path.startswith(_IMMUTABLE) and "etag" in headers
+        headers["Content-Security-Policy"] = self._policy(path, status)
+        forever = path.startswith(_IMMUTABLE) and status in (200, 206, 304)
         headers["Cache-Control"] = "public, max-age=31536000, immutable" if forever else "no-cache"
 
-    def _policy(self, path: str, content_type: str) -> str:
-        """A page's policy allows its inline scripts; every other file's (a worker's) none."""
-        if content_type.startswith("text/html"):
-            for name in (path.strip("/"), f"{path.strip('/')}/index.html".lstrip("/"), "404.html"):
-                page = self._site / name
-                if page.is_file() and page.resolve().is_relative_to(self._site):
-                    return _policy_of(page, page.stat().st_mtime_ns)
+    def _policy(self, path: str, status: int) -> str:
+        """A page's policy allows its own inline scripts; every other file's (a worker's) none.
+
+        By path, not by Content-Type: a 304 has none, yet replaces the cached policy.
+        """
+        name = "404.html" if status == 404 else path.strip("/")
+        if not name.endswith(".html"):
+            name = f"{name}/index.html".lstrip("/")
+        page = self._site / name
+        try:
+            if page.resolve().is_relative_to(self._site):
+                return _policy_of(page, page.stat().st_mtime_ns)
+        except (OSError, ValueError):
+            pass  # no page: a file, a name too long, a NUL
         return content_security_policy()
 
 
