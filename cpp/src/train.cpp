@@ -1,6 +1,7 @@
 /** The optimizer step, and loss, gradients and logits of a batch that the host brings. */
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 
 #include "tabgpt/error.hpp"
@@ -113,9 +114,15 @@ bool Session::loss_and_grads(const Batch& batch) {
 bool Session::logits(const uint32_t* tokens, size_t B, size_t T, float* out) {
   if (out == nullptr)
     return fail("logits is a null pointer; pass room for [%zu, %zu, vocab_size] floats", B, T);
-  if (!check_batch({.B = B > 0 ? size_t{1} : 0, .T = T}) || !check_ids("tokens", tokens, B * T)) return false;
+  if (!check_batch({.B = B > 0 ? size_t{1} : 0, .T = T})) return false;
+  const size_t V = config_.vocab_size;
+  if (B > SIZE_MAX / sizeof(float) / V / T) {  // B * T would wrap around, and fewer ids be checked than read
+    return fail("the logits of %zu x %zu tokens over %zu ids pass %zu bytes; use fewer rows", B, T, V,
+                SIZE_MAX);
+  }
+  if (!check_ids("tokens", tokens, B * T)) return false;
   const Model m = model();
-  const size_t most = config_.max_rows() / T, V = config_.vocab_size;
+  const size_t most = config_.max_rows() / T;
   for (size_t b = 0; b < B; b += most) {
     const Batch part{.tokens = tokens + b * T, .B = std::min(most, B - b), .T = T};
     pass_over(part.B, part.T);

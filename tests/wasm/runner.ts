@@ -67,11 +67,15 @@ const handlers: Record<string, Handler> = {
     runOp(ops, name, params, tensors, threads);
     return new Arrays(tensors.map((values) => ({ values, shape: [values.length] })));
   },
-  /** An export as C sees it: texts become pointers, null is NULL. Says what it returned and left as the error. */
+  /** An export as C sees it: null is NULL, text a pointer, {number: "NaN"} what JSON lacks. */
   raw: ({ name, values }) => {
-    const texts = (values as unknown[]).filter((value) => typeof value === "string");
+    const given = values as (string | number | null | { number: string })[];
+    const texts = given.filter((value) => typeof value === "string");
     return ops.withArrays(texts, (...pointers) => {
-      const passed = (values as unknown[]).map((value) => (typeof value === "string" ? pointers.shift()! : Number(value)));
+      const passed = given.map((value) => {
+        if (typeof value === "string") return pointers.shift()!;
+        return Number(value !== null && typeof value === "object" ? value.number : value);
+      });
       const result = ops.abi[name as keyof typeof ops.abi](...passed);
       return { result: String(result), error: ops.text(ops.abi.tabgpt_last_error()) };
     });
