@@ -172,7 +172,9 @@ class Session {
 
   size_t step_number() { return tabgpt_step_number(open()); }
 
-  void set_step_number(size_t step) { check(tabgpt_set_step_number(open(), step)); }
+  void set_step_number(size_t step) {
+    run([&](tabgpt_session* s) { return tabgpt_set_step_number(s, step); });
+  }
 
   void step() {
     run([](tabgpt_session* s) { return tabgpt_step(s); });
@@ -208,7 +210,7 @@ class Session {
   }
 
   void evaluate_begin(const std::string& split, size_t n_batches) {
-    check(tabgpt_evaluate_begin(open(), split.c_str(), n_batches));
+    run([&](tabgpt_session* s) { return tabgpt_evaluate_begin(s, split.c_str(), n_batches); });
   }
 
   bool evaluate_next() {
@@ -227,8 +229,10 @@ class Session {
   void generate_begin(const py::object& prompt, double temperature, size_t top_k, double top_p,
                       uint32_t seed) {
     const Ids ids = ids_of("prompt", prompt, 1);
-    check(tabgpt_generate_begin(open(), ids.data(), static_cast<size_t>(ids.size()), temperature, top_k,
-                                top_p, seed));
+    const auto count = static_cast<size_t>(ids.size());
+    run([&](tabgpt_session* s) {
+      return tabgpt_generate_begin(s, ids.data(), count, temperature, top_k, top_p, seed);
+    });
   }
 
   int32_t generate_next() {

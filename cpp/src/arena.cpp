@@ -4,9 +4,22 @@
 #include <cstdlib>
 #include <cstring>
 
+#if defined(__linux__) || defined(__APPLE__)
+#include <unistd.h>
+#endif
+
 #include "tabgpt/error.hpp"
 
 namespace tabgpt {
+
+uint64_t physical_memory() {
+#if defined(__linux__) || defined(__APPLE__)
+  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  return pages > 0 && page > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page) : 0;
+#else
+  return 0;
+#endif
+}
 
 bool Arena::allocate(const char* role, uint64_t bytes) {
   release();

@@ -73,10 +73,18 @@ const Field* find_or_fail(const char* key) {
   return field;
 }
 
+/** "at least 0 and below 1" */
+struct Range {
+  char text[80];
+  explicit Range(const Field& field) {
+    std::snprintf(text, sizeof text, "%s %.10g and %s %.10g", field.low_open ? "above" : "at least",
+                  field.low, field.high_open ? "below" : "at most", field.high);
+  }
+};
+
 bool fail_range(const Field& field, double value) {
-  return fail("%s is %.17g; it must be %s %.10g and %s %.10g", field.name, value,
-              field.low_open ? "above" : "at least", field.low, field.high_open ? "below" : "at most",
-              field.high);
+  const char* kind = field.kind == Kind::whole ? "a whole number, " : "";
+  return fail("%s is %.12g; it must be %s%s", field.name, value, kind, Range(field).text);
 }
 
 }  // namespace
@@ -91,15 +99,10 @@ bool Config::set(const char* key, double value) {
   if (field->kind != Kind::whole && field->kind != Kind::real) {
     return fail("%s is a choice, not the number %g; set it to one of %s", field->name, value, field->choices);
   }
-  if (!std::isfinite(value)) return fail_range(*field, value);
-  if (field->kind == Kind::whole && value != std::floor(value)) {
-    return fail("%s is %.17g; it must be a whole number from %.10g to %.10g", field->name, value, field->low,
-                field->high);
-  }
-  if (value < field->low || (field->low_open && value == field->low) || value > field->high ||
-      (field->high_open && value == field->high)) {
-    return fail_range(*field, value);
-  }
+  const bool fraction = field->kind == Kind::whole && value != std::floor(value);
+  const bool too_low = field->low_open ? value <= field->low : value < field->low;
+  const bool too_high = field->high_open ? value >= field->high : value > field->high;
+  if (std::isnan(value) || fraction || too_low || too_high) return fail_range(*field, value);
   if (field->kind == Kind::whole) {
     this->*field->whole = static_cast<uint64_t>(value);
   } else {
@@ -113,8 +116,8 @@ bool Config::set_choice(const char* key, const char* value) {
   const Field* field = find_or_fail(key);
   if (field == nullptr) return false;
   if (field->kind == Kind::whole || field->kind == Kind::real) {
-    return fail("%s is a number, not the text '%.100s'; it must be at least %.10g and at most %.10g",
-                field->name, value == nullptr ? "" : value, field->low, field->high);
+    return fail("%s is a number, not the text '%.100s'; it must be %s", field->name,
+                value == nullptr ? "" : value, Range(*field).text);
   }
   const int index = value == nullptr ? -1 : choice_index(field->choices, value);
   if (index < 0) {

@@ -10,10 +10,10 @@ namespace tabgpt {
 
 bool Sampling::check() const {
   if (!(temperature >= 0 && temperature <= 100)) {
-    return fail("temperature is %.17g; it must be from 0 (always the likeliest) to 100", temperature);
+    return fail("temperature is %.12g; it must be from 0 (always the likeliest) to 100", temperature);
   }
   if (!(top_p > 0 && top_p <= 1)) {
-    return fail("top_p is %.17g; it must be above 0 and at most 1 (1 keeps all)", top_p);
+    return fail("top_p is %.12g; it must be above 0 and at most 1 (1 keeps all)", top_p);
   }
   return true;
 }

@@ -34,6 +34,12 @@ std::unique_ptr<Session> Session::open(const Config& config, Mode mode, size_t n
         ull(memory.total()), 8 * sizeof(void*), ull(PTRDIFF_MAX));
     return nullptr;
   }
+  // Linux grants more than it has, and kills who touches it.
+  if (physical_memory() != 0 && memory.total() > physical_memory()) {
+    fail("the session needs %llu bytes, and this machine has %llu; use a smaller model or batch_size",
+         ull(memory.total()), ull(physical_memory()));
+    return nullptr;
+  }
   std::unique_ptr<Session> session(new (std::nothrow) Session(config, mode, n_threads));
   if (session == nullptr) {
     fail("no memory for a session's %zu bytes of bookkeeping; close another session first", sizeof(Session));

@@ -7,6 +7,9 @@
 
 namespace tabgpt {
 
+/** Bytes of memory that the machine has; 0 where it does not say. */
+uint64_t physical_memory();
+
 class Arena {
  public:
   Arena() = default;
