@@ -96,7 +96,7 @@ export class Trainer {
   async #train(): Promise<void> {
     await this.#guard(async () => {
       this.#enter("training");
-      while (this.#wanted === "run" && (this.#stepsLeft > 0 || this.#evaluationDue())) {
+      while (this.#wanted === "run" && (this.#stepsLeft > 0 || this.#evaluationDue() || this.#sampleDue())) {
         await this.#options.turns.take(() => this.#advance());
         await breathe();
       }

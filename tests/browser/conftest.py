@@ -1,0 +1,86 @@
+"""The built site in real Chromium, served by `tabgpt lab` and, for contrast, by a bare static host."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import chromium
+import pytest
+from playground import Playground
+from playwright.sync_api import Browser, Page, sync_playwright
+
+SITE = Path(__file__).parents[2] / "browser" / "dist"
+SUB_PATH = "/people/ada/tabgpt/"
+
+
+@pytest.fixture(scope="session")
+def lab_url() -> Iterator[str]:
+    """`tabgpt lab` as a person starts it; gives the address that it prints."""
+    assert (SITE / "index.html").exists(), "the site is not built: run `make site`"
+    command = [sys.executable, "-u", "-m", "tabgpt", "lab", "--port", "0", "--site", str(SITE)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        line = server.stdout.readline()
+        address = next((word for word in line.split() if word.startswith("http://")), None)
+        assert address, f"tabgpt lab printed no address: {line!r}"
+        yield address
+        server.terminate()
+
+
+class _BareHost(SimpleHTTPRequestHandler):
+    """A static host under a sub-path that sends none of the lab's headers."""
+
+    def translate_path(self, path: str) -> str:
+        return super().translate_path("/" + path.removeprefix(SUB_PATH))
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="session")
+def bare_url() -> Iterator[str]:
+    handler = functools.partial(_BareHost, directory=str(SITE))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}{SUB_PATH}"
+    server.shutdown()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    path = chromium.find_chromium()
+    assert path is not None, chromium.HOW
+    with sync_playwright() as playwright:
+        # Root, as in most containers, has no sandbox of Chromium's own.
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A fresh profile; the test fails where the page wrote an error to the console."""
+    context = browser.new_context(accept_downloads=True)
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on(
+        "console",
+        lambda message: (
+            complaints.append(message.text) if message.type in ("error", "warning") else None
+        ),
+    )
+    yield page
+    context.close()
+    assert complaints == []
+
+
+@pytest.fixture
+def playground(page: Page, lab_url: str) -> Playground:
+    return Playground(page, lab_url)

@@ -1,0 +1,75 @@
+"""Usable by keyboard and screen reader: axe-core's rules, focus, and a page that fits a phone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playground import TINY, Playground
+from playwright.sync_api import Browser, Page, expect
+
+AXE = Path(__file__).parents[2] / "browser" / "node_modules" / "axe-core" / "axe.min.js"
+
+
+@pytest.fixture(params=["dark", "light"])
+def themed(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
+    """Axe is injected, which the page's own policy forbids: this context alone bypasses it."""
+    context = browser.new_context(
+        color_scheme=request.param, bypass_csp=True, reduced_motion="reduce"
+    )
+    yield context.new_page()
+    context.close()
+
+
+def violations(page: Page) -> list[str]:
+    page.add_script_tag(path=AXE)
+    found = page.evaluate("() => axe.run().then(result => result.violations)")
+    return [
+        f"{rule['id']}: {rule['help']}: {node['target']} {node['failureSummary']}"
+        for rule in found
+        for node in rule["nodes"]
+    ]
+
+
+def test_axe_finds_nothing_on_the_playground(themed: Page, lab_url: str) -> None:
+    playground = Playground(themed, lab_url).open()
+    assert violations(themed) == []
+    playground.train(**TINY, steps=20)
+    playground.sample()
+    playground.set(n_layer=0)
+    assert violations(themed) == []
+
+
+def test_axe_finds_nothing_on_the_proof(themed: Page, lab_url: str) -> None:
+    themed.goto(f"{lab_url.rstrip('/')}/check/")
+    expect(themed.get_by_test_id("check")).to_have_attribute("data-phase", "done", timeout=120_000)
+    assert violations(themed) == []
+
+
+def test_a_run_can_be_started_and_stopped_by_keyboard(playground: Playground) -> None:
+    playground.open()
+    playground.set(**TINY, steps=100_000)
+    page = playground.page
+    page.locator("#build").focus()
+    for _ in range(5):
+        page.keyboard.press("Tab")
+        if page.evaluate("() => document.activeElement.textContent") == "Start":
+            break
+    page.keyboard.press("Enter")
+    playground.wait_for("Training")
+    page.get_by_role("button", name="Stop").focus()
+    page.keyboard.press("Space")
+    playground.wait_for("Stopped")
+    expect(page.locator("p[role=status]").first).to_contain_text("Run stopped at step")
+
+
+@pytest.mark.parametrize("width", [360, 768, 1024, 1920])
+def test_nothing_is_wider_than_the_screen(playground: Playground, width: int) -> None:
+    playground.page.set_viewport_size({"width": width, "height": 800})
+    playground.open()
+    playground.train(**TINY, steps=10)
+    overflow = playground.page.evaluate(
+        "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    )
+    assert overflow == 0

@@ -1,0 +1,38 @@
+"""Where the site is served: the lab's isolation, and any static host under any path."""
+
+from __future__ import annotations
+
+import re
+
+from playground import TINY, Playground
+from playwright.sync_api import Page, expect
+
+
+def test_without_isolation_it_says_why_and_trains_on_one_thread(page: Page, bare_url: str) -> None:
+    playground = Playground(page, bare_url).open()
+    expect(playground.shown("engine-reason")).to_contain_text("not cross-origin isolated")
+    playground.train(**TINY, steps=20)
+    expect(playground.shown("engine-line")).to_have_text(re.compile("1 thread$"))
+
+
+def test_nothing_is_asked_of_another_host(page: Page, lab_url: str) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    Playground(page, lab_url).open().train(**TINY, steps=5)
+    foreign = [url for url in asked if not url.startswith((lab_url, "blob:"))]
+    assert foreign == []
+
+
+def test_every_build_proves_itself_in_the_browser(page: Page, lab_url: str) -> None:
+    page.goto(f"{lab_url.rstrip('/')}/check/")
+    check = page.get_by_test_id("check")
+    expect(check).to_have_attribute("data-phase", "done", timeout=120_000)
+    assert check.get_attribute("data-offered") == "5"
+    assert check.get_attribute("data-passed") == "5", page.locator("table").inner_text()
+
+
+def test_the_proof_runs_without_isolation_too(page: Page, bare_url: str) -> None:
+    page.goto(f"{bare_url}check/")
+    check = page.get_by_test_id("check")
+    expect(check).to_have_attribute("data-phase", "done", timeout=120_000)
+    assert check.get_attribute("data-passed") == check.get_attribute("data-offered") == "3"
