@@ -25,9 +25,9 @@ def measure(corpus: Path, preset: str, lr: float, **options: Any) -> dict[str, A
     """Validation loss (whole split) of one run."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
-        metrics = runs.train(
-            out, corpus, preset, lr=lr, eval_interval=10**9, sample_interval=0, autosave_seconds=0, **options
-        )
+        # Only the last step's evaluation counts, and nothing needs saving.
+        quiet = {"eval_interval": 10**9, "sample_interval": 0, "autosave_seconds": 0}
+        metrics = runs.train(out, corpus, preset, lr=lr, **quiet, **options)
     loss = runs.last_val_loss(metrics)
     print(f"{preset:8s} lr {lr:g}  steps {len(metrics)}  val_loss {loss:.4f}", flush=True)
     return {"preset": preset, "lr": lr, "steps": len(metrics), "val_loss": loss}
@@ -49,14 +49,14 @@ def main() -> None:
         # The warm-up is shortened with the run so that both rates are reached.
         for lr in (medium, medium / 2):
             results.append(measure(corpus, preset, lr, steps=steps, warmup_steps=steps // 10))
-    chosen = {preset: best(results, preset) for preset in dict.fromkeys(r["preset"] for r in results)}
+    presets = dict.fromkeys(row["preset"] for row in results)
     record.write(
         "lr-sweep",
         f"python bench/lr_sweep.py {corpus.name}",
         results,
         ok=True,
         why="lowest whole-split validation loss: "
-        + ", ".join(f"{preset} {lr:g}" for preset, lr in chosen.items()),
+        + ", ".join(f"{preset} {best(results, preset):g}" for preset in presets),
         corpus=runs.corpus_identity(corpus),
     )
 

@@ -1,4 +1,4 @@
-"""Writes and reads bench records: JSON files under one schema (schema.json), named after what they measure.
+"""Writes and reads bench records: JSON under one schema, named after what they measure.
 
 A record says what was measured, on what, at which commit, by which command, with
 the raw results and a verdict from the same run. Nothing else may feed a table.

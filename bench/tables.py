@@ -37,10 +37,9 @@ def learns() -> str:
     names = {"native": "CLI, native core", "tab": "browser tab, WebAssembly"}
     table = "| where | steps | validation loss, whole split | training time |\n|---|---|---|---|\n"
     for row in rows:
-        build = f" ({row['build']})" if "build" in row else ""
-        table += (
-            f"| {names[row['where']]}{build} | {row['steps']} | {row['val_losses'][-1][1]:.3f} | {row['wall_s']:.0f} s |\n"
-        )
+        where = names[row["where"]] + (f" ({row['build']})" if "build" in row else "")
+        final = row["val_losses"][-1][1]
+        table += f"| {where} | {row['steps']} | {final:.3f} | {row['wall_s']:.0f} s |\n"
     compared = next(row for row in data["results"] if row["where"] == "compared")
     table += (
         f"\nThe first {len(rows[0]['first_losses'])} losses of the two runs differ by at most"
@@ -60,8 +59,11 @@ def lr_sweep() -> str:
         best = min(row["val_loss"] for row in rows.values())
         cells = []
         for rate in rates:
-            loss = rows[rate]["val_loss"] if rate in rows else None
-            cells.append("" if loss is None else f"**{loss:.3f}**" if loss == best else f"{loss:.3f}")
+            if rate not in rows:
+                cells.append("")
+                continue
+            loss = rows[rate]["val_loss"]
+            cells.append(f"**{loss:.3f}**" if loss == best else f"{loss:.3f}")
         steps = next(iter(rows.values()))["steps"]
         table += f"| {preset} | {steps} | " + " | ".join(cells) + " |\n"
     return table + source(data)

@@ -34,8 +34,9 @@ class Playground:
 
     def set(self, **values: Any) -> None:
         """Types hyper-parameters by their names in presets.json."""
-        for details in self.page.locator("details:not([open]) > summary").all():
-            details.click()
+        closed = self.page.locator("details:not([open]) > summary")
+        while closed.count() > 0:
+            closed.first.click()
         for name, value in values.items():
             control = self.field(name)
             if control.evaluate("element => element.tagName") == "SELECT":
@@ -49,6 +50,13 @@ class Playground:
     def paste(self, text: str) -> None:
         self.page.get_by_text("Paste", exact=True).click()
         self.page.get_by_label("Your text").fill(text)
+
+    def choose_file(self, path: Path) -> None:
+        self.page.get_by_text("File", exact=True).click()
+        self.page.get_by_label("A text file").set_input_files(path)
+
+    def choose_preset(self, name: str) -> None:
+        self.page.get_by_label("Preset").select_option(name)
 
     def press(self, name: str) -> None:
         self.page.get_by_role("button", name=name, exact=True).click()

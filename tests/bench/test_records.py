@@ -34,7 +34,9 @@ def test_the_readme_says_what_the_records_say() -> None:
 @pytest.mark.parametrize("preset", ["tiny", "small", "medium", "large", "xl", "huge"])
 def test_a_presets_learning_rate_is_the_sweeps_best(preset: str) -> None:
     presets = json.loads((ROOT / "reference/tabgpt/presets.json").read_text())["presets"]
-    assert presets[preset]["values"]["lr"] == lr_sweep.best(record.read("lr-sweep")["results"], preset)
+    assert presets[preset]["values"]["lr"] == lr_sweep.best(
+        record.read("lr-sweep")["results"], preset
+    )
 
 
 def test_a_record_without_its_verdict_is_refused() -> None:

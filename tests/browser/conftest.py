@@ -1,36 +1,24 @@
-"""The built site in real Chromium, served by `tabgpt lab` and, for contrast, by a bare static host."""
+"""The built site in real Chromium, served by `tabgpt lab` and by a bare static host."""
 
 from __future__ import annotations
 
 import functools
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
-import chromium
 import pytest
+from lab_browser import SITE, launch_chromium, serve_lab
 from playground import Playground
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
-SITE = Path(__file__).parents[2] / "browser" / "dist"
 SUB_PATH = "/people/ada/tabgpt/"
 
 
 @pytest.fixture(scope="session")
 def lab_url() -> Iterator[str]:
-    """`tabgpt lab` as a person starts it; gives the address that it prints."""
-    assert (SITE / "index.html").exists(), "the site is not built: run `make site`"
-    command = [sys.executable, "-u", "-m", "tabgpt", "lab", "--port", "0", "--site", str(SITE)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        line = server.stdout.readline()
-        address = next((word for word in line.split() if word.startswith("http://")), None)
-        assert address, f"tabgpt lab printed no address: {line!r}"
+    with serve_lab() as address:
         yield address
-        server.terminate()
 
 
 class _BareHost(SimpleHTTPRequestHandler):
@@ -54,13 +42,8 @@ def bare_url() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    path = chromium.find_chromium()
-    assert path is not None, chromium.HOW
-    with sync_playwright() as playwright:
-        # Root, as in most containers, has no sandbox of Chromium's own.
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+    with launch_chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture

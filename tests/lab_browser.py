@@ -1,0 +1,42 @@
+"""The built site as `tabgpt lab` serves it, and the Chromium that opens it."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import chromium
+from playwright.sync_api import Browser, sync_playwright
+
+SITE = Path(__file__).resolve().parents[1] / "browser" / "dist"
+
+
+@contextlib.contextmanager
+def serve_lab() -> Iterator[str]:
+    """`tabgpt lab` as a person starts it; gives the address that it prints."""
+    assert (SITE / "index.html").exists(), "the site is not built: run `make site`"
+    command = [sys.executable, "-u", "-m", "tabgpt", "lab", "--port", "0", "--site", str(SITE)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        line = server.stdout.readline()
+        address = next((word for word in line.split() if word.startswith("http://")), None)
+        assert address, f"tabgpt lab printed no address: {line!r}"
+        try:
+            yield address
+        finally:
+            server.terminate()
+
+
+@contextlib.contextmanager
+def launch_chromium() -> Iterator[Browser]:
+    """The system's Chromium, headless."""
+    path = chromium.find_chromium()
+    assert path is not None, chromium.HOW
+    with sync_playwright() as playwright:
+        # Root, as in most containers, has no sandbox of Chromium's own.
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
