@@ -2,7 +2,9 @@
  * @file Serves one WASM build to pytest: `node tests/wasm/runner.ts BUILD`. Every session gets an
  * instance of its own with memory sized from its plan, as the page does.
  */
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { readCheckpoint, type RunInfo, writeCheckpoint } from "../../browser/src/checkpoint/checkpoint.ts";
 import {
   BUILDS,
   Core,
@@ -42,6 +44,30 @@ async function open({ config, mode, threads }: Open, tokens: Uint32Array | undef
   if (tokens) session.setTokens(tokens);
   sessions.set(++opened, session);
   return opened;
+}
+
+/** Writes a session as the page's download: its own code, into a folder. */
+function save(session: Session, folder: string, info: RunInfo): void {
+  const named = (prefix: string) =>
+    session
+      .names()
+      .filter((name) => name.startsWith(prefix))
+      .map((name) => ({ name, shape: session.shape(name), values: session.tensor(name) }));
+  const moments = [...named("m:"), ...named("v:")];
+  const checkpoint = { info, weights: named("transformer."), moments, metrics: "" };
+  mkdirSync(folder, { recursive: true });
+  for (const { name, parts } of writeCheckpoint(checkpoint, "the page")) {
+    writeFileSync(`${folder}/${name}`, Buffer.concat(parts));
+  }
+}
+
+/** Reads a folder with the page's code into a session; returns what it says of itself. */
+function load(session: Session, folder: string): RunInfo {
+  const files = new Map(readdirSync(folder).map((name) => [name, new Uint8Array(readFileSync(`${folder}/${name}`))]));
+  const { info, weights, moments } = readCheckpoint(files);
+  for (const { name, values } of [...weights, ...(moments ?? [])]) session.setTensor(name, values);
+  session.stepNumber = info.step;
+  return info;
 }
 
 type Arguments = Record<string, never>;
@@ -93,6 +119,8 @@ const handlers: Record<string, Handler> = {
     return new Arrays([{ values: session(args).tensor(args.name), shape }]);
   },
   set: (args, arrays) => session(args).setTensor(args.name, floats(arrays[0])),
+  save: (args) => save(session(args), args.folder, args.info),
+  load: (args) => load(session(args), args.folder),
   init_weights: (args) => session(args).initWeights(),
   step: (args) => {
     const { loss, lr, gradNorm, finite } = session(args).step();
