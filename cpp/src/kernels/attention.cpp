@@ -77,12 +77,13 @@ void attention_forward(Pool& pool, void* workspace, float* out, float* lse, cons
                      D);
       small_matmul(D, BQ, nk, v + k0 * 3 * C, 1, 3 * C, scores, BQ, out_t, BQ, true);
     }
-    for (size_t i = 0; i < nq; i++) {
-      const float inverse = 1.0f / total[i];
-      float* const y = out + (b * T + q0 + i) * C + h * D;
-      for (size_t d = 0; d < D; d++) y[d] = out_t[d * BQ + i] * inverse;
-      lse[head * T + q0 + i] = largest[i] + std::log(total[i]);
+    float* const y = out + (b * T + q0) * C + h * D;
+    for (size_t i = 0; i < BQ; i += lanes) {
+      const vf inverse = splat(1.0f) / load(total + i);
+      for (size_t d = 0; d < D; d++) store(out_t + d * BQ + i, load(out_t + d * BQ + i) * inverse);
     }
+    transpose(y, C, out_t, BQ, D, nq);
+    for (size_t i = 0; i < nq; i++) lse[head * T + q0 + i] = largest[i] + std::log(total[i]);
   });
 }
 

@@ -120,8 +120,8 @@ void attention_backward(Pool& pool, void* workspace, float* dqkv, const float* d
           dv[(k0 + i) * row + d] = s.dv[i * Dp + d];
         }
     }
-    for (size_t t = 0; t < T; t++)
-      for (size_t d = 0; d < D; d++) dq[t * row + d] = scale * s.dq_t[t / BQ * BQ * D + d * BQ + t % BQ];
+    for (size_t q0 = 0; q0 < T; q0 += BQ)
+      transpose(dq + q0 * row, row, s.dq_t + q0 * D, BQ, D, smaller(BQ, T - q0), scale);
   });
 }
 

@@ -20,20 +20,23 @@ static_assert(BQ % lanes == 0);
 
 /** to[d][q] = factor * from[q][d] for n queries, zeros for the rest of the tile. */
 static inline void transpose_in(float* to, const float* from, size_t row, size_t n, size_t D, float factor) {
-  for (size_t d = 0; d < D; d++)
-    for (size_t q = 0; q < BQ; q++) to[d * BQ + q] = q < n ? factor * from[q * row + d] : 0.0f;
+  if (n < BQ)
+    for (size_t i = 0; i < D * BQ; i++) to[i] = 0.0f;
+  transpose(to, BQ, from, row, n, D, factor);
 }
 
 /** factors[key][query] of the dropout of attention's probabilities; element index ((b H + h) T + q) T + k. */
 static inline void tile_factors(float* factors, size_t head, size_t T, size_t q0, size_t nq, size_t k0,
                                 size_t nk, const Dropout& dropout) {
-  float row[BK];
-  for (size_t q = 0; q < nq; q++) {
-    dropout_factors(row, (uint64_t{head} * T + q0 + q) * T + k0, nk, dropout);
-    for (size_t k = 0; k < nk; k++) factors[k * BQ + q] = row[k];
+  float rows[4 * BK];
+  for (size_t q = 0; q < BQ; q += 4) {
+    for (size_t i = 0; i < 4; i++) {
+      const uint64_t query =
+          uint64_t{head} * T + q0 + (q + i < nq ? q + i : nq - 1);  // padding: any mask does
+      dropout_factors(rows + i * BK, query * T + k0, nk, dropout);
+    }
+    transpose(factors + q, BQ, rows, BK, 4, nk);
   }
-  for (size_t q = nq; q < BQ; q++)
-    for (size_t k = 0; k < nk; k++) factors[k * BQ + q] = 0.0f;
 }
 
 /** True for the lanes (queries q0 + lane ...) that may not see this key. */

@@ -19,8 +19,17 @@ static void pack(float* panel, Strided x, size_t rows, size_t k) {
   for (size_t i0 = 0; i0 < rows; i0 += W, panel += W * k) {
     const size_t w = smaller(W, rows - i0);
     const float* const source = x.data + i0 * x.row;
-    for (size_t kk = 0; kk < k; kk++)
-      for (size_t i = 0; i < W; i++) panel[kk * W + i] = i < w ? source[i * x.row + kk * x.column] : 0.0f;
+    if (w < W)
+      for (size_t i = 0; i < W * k; i++) panel[i] = 0.0f;
+    if (x.column == 1) {
+      transpose(panel, W, source, x.row, w, k);
+    } else if (w == W) {
+      for (size_t kk = 0; kk < k; kk++)
+        __builtin_memcpy(panel + kk * W, source + kk * x.column, W * sizeof(float));
+    } else {
+      for (size_t kk = 0; kk < k; kk++)
+        for (size_t i = 0; i < w; i++) panel[kk * W + i] = source[i * x.row + kk * x.column];
+    }
   }
 }
 

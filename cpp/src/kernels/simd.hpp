@@ -119,6 +119,39 @@ TABGPT_INLINE float max_lane(vf x) {
   return m;
 }
 
+/** to[j][i] = factor * from[i][j] for i, j < 4; rows are `to_row` and `from_row` apart. */
+TABGPT_INLINE void transpose4(float* to, size_t to_row, const float* from, size_t from_row,
+                              float factor = 1.0f) {
+  typedef float v4 __attribute__((vector_size(16)));
+  typedef float v4_unaligned __attribute__((vector_size(16), aligned(4), may_alias));
+  v4 r[4];
+  for (size_t i = 0; i < 4; i++) r[i] = *reinterpret_cast<const v4_unaligned*>(from + i * from_row) * factor;
+  const v4 a = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5),
+           b = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5);
+  const v4 c = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7),
+           d = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
+  const v4 columns[4] = {__builtin_shufflevector(a, b, 0, 1, 4, 5), __builtin_shufflevector(a, b, 2, 3, 6, 7),
+                         __builtin_shufflevector(c, d, 0, 1, 4, 5),
+                         __builtin_shufflevector(c, d, 2, 3, 6, 7)};
+  for (size_t j = 0; j < 4; j++) *reinterpret_cast<v4_unaligned*>(to + j * to_row) = columns[j];
+}
+
+/** to[j][i] = factor * from[i][j] for i < rows, j < columns. */
+static inline void transpose(float* to, size_t to_row, const float* from, size_t from_row, size_t rows,
+                             size_t columns, float factor = 1.0f) {
+  for (size_t i0 = 0; i0 < rows; i0 += 4) {
+    for (size_t j0 = 0; j0 < columns; j0 += 4) {
+      if (i0 + 4 <= rows && j0 + 4 <= columns) {
+        transpose4(to + j0 * to_row + i0, to_row, from + i0 * from_row + j0, from_row, factor);
+        continue;
+      }
+      for (size_t i = i0; i < rows && i < i0 + 4; i++)
+        for (size_t j = j0; j < columns && j < j0 + 4; j++)
+          to[j * to_row + i] = factor * from[i * from_row + j];
+    }
+  }
+}
+
 /** f(i, n) for each vector of [0, count): n is lanes, but for a shorter last one. */
 template <class F>
 TABGPT_INLINE void for_vectors(size_t count, F&& f) {
