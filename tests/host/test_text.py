@@ -120,6 +120,21 @@ def test_tinyshakespeare_that_cannot_be_reached(
         corpora.tinyshakespeare()
 
 
+def test_a_download_is_kept_only_if_its_hash_is_right(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TABGPT_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "input.txt").write_bytes(b"First Citizen:\n")
+    monkeypatch.setattr(corpora, "TINYSHAKESPEARE_URL", (tmp_path / "input.txt").as_uri())
+    with pytest.raises(CorpusError, match=r"not 86c4e6aa.*nothing was kept"):
+        corpora.tinyshakespeare()
+    sha256 = hashlib.sha256(b"First Citizen:\n").hexdigest()
+    monkeypatch.setattr(corpora, "TINYSHAKESPEARE_SHA256", sha256)
+    assert corpora.tinyshakespeare() == tmp_path / "cache" / "tinyshakespeare.txt"
+    (tmp_path / "input.txt").unlink()
+    assert read_corpus(corpora.tinyshakespeare()).raw == b"First Citizen:\n"
+
+
 def test_a_play_is_cut_to_its_text() -> None:
     front = "A PLAY\n\nby X\n\nPERSONS\n\nROMEO.\n\n\n"
     text = (

@@ -14,7 +14,7 @@ import pytest
 import tabgpt
 import tiny_run
 from tabgpt import checkpoint as checkpoints
-from tabgpt import metrics
+from tabgpt import metrics, optim
 from tabgpt.errors import CheckpointError, ConfigError, CorpusError, NonFiniteError
 from tabgpt.train import Run
 
@@ -166,11 +166,34 @@ def test_a_loss_that_is_not_finite_stops_the_run(text: Path, tmp_path: Path, bac
     assert "step 5: the loss is nan" in message
     assert f"checkpoint of step 4 in {tmp_path / 'run'} is safe" in message
     assert "lower lr (now 0.003)" in message
-    run.save()
+    with pytest.raises(CheckpointError, match="step 5 was not finite, so nothing is saved"):
+        run.save()
     assert list(run) == []
     assert checkpoints.load(tmp_path / "run", moments=True).step == 4
     assert len(recorded(tmp_path / "run")) == 4
     assert next(tabgpt.resume(tmp_path / "run")).step == 5
+
+
+def test_an_interrupted_step_is_not_saved(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An exception may leave the oracle with half of its tensors updated."""
+    run = start(text, tmp_path / "run", "numpy")
+    list(islice(run, 3))
+    run.save()
+    real = optim.adamw
+    calls = iter(range(100))
+
+    def interrupted(*arguments: Any, **options: Any) -> None:
+        if next(calls) == 5:
+            raise KeyboardInterrupt
+        real(*arguments, **options)
+
+    monkeypatch.setattr(optim, "adamw", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        next(run)
+    with pytest.raises(CheckpointError, match=r"step 4 was interrupted.*step 3 in .* is safe"):
+        run.save()
 
 
 def test_a_run_is_not_overwritten_unasked(text: Path, tmp_path: Path) -> None:
