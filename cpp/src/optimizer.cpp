@@ -23,17 +23,16 @@ double clip_coefficient(const Config& config, double norm) {
 }
 
 kernels::AdamW adamw_constants(const Config& config, uint64_t step, double norm, bool decayed) {
-  kernels::AdamW a{};
-  a.lr = static_cast<float>(learning_rate(config, step));
-  a.beta1 = static_cast<float>(config.beta1);
-  a.beta2 = static_cast<float>(config.beta2);
-  a.eps = static_cast<float>(config.eps);
-  a.weight_decay = decayed ? static_cast<float>(config.weight_decay) : 0.0f;
-  // Of the rounded betas, which the kernel's sums use: 1 - 0.99f differs from 0.01 by 1e-6 of itself.
   const double t = static_cast<double>(step) + 1;
-  a.bias_correction1 = 1.0 - std::pow(static_cast<double>(a.beta1), t);
-  a.bias_correction2 = 1.0 - std::pow(static_cast<double>(a.beta2), t);
-  a.grad_scale = static_cast<float>(clip_coefficient(config, norm));
+  kernels::AdamW a{};
+  a.lr = learning_rate(config, step);
+  a.beta1 = config.beta1;
+  a.beta2 = config.beta2;
+  a.eps = config.eps;
+  a.weight_decay = decayed ? config.weight_decay : 0.0;
+  a.bias_correction1 = 1.0 - std::pow(config.beta1, t);
+  a.bias_correction2 = 1.0 - std::pow(config.beta2, t);
+  a.grad_scale = clip_coefficient(config, norm);
   return a;
 }
 

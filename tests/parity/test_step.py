@@ -10,7 +10,7 @@ would show that noise at full size in the parameters.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -32,6 +32,8 @@ class Setting:
     train: TrainConfig
     B: int
     T: int
+    moments: float = 1.0
+    """Scale of AdamW's moments before the step."""
 
     def corpus(self) -> np.ndarray:
         n = 12 * (self.model.ctx + 2)
@@ -48,8 +50,8 @@ class Setting:
         for tensor in layout.tensors(self.model):
             std = 2 / np.sqrt(self.model.d_model) if tensor.decayed else 0.3
             state[tensor.name] = tensor.fill + 0.3 * std * rng.standard_normal(tensor.shape)
-            state[f"m:{tensor.name}"] = 0.01 * rng.standard_normal(tensor.shape)
-            state[f"v:{tensor.name}"] = 0.01 * (0.1 + rng.random(tensor.shape))
+            state[f"m:{tensor.name}"] = self.moments * 0.01 * rng.standard_normal(tensor.shape)
+            state[f"v:{tensor.name}"] = self.moments * 0.01 * (0.1 + rng.random(tensor.shape))
         return {name: value.astype(np.float32) for name, value in state.items()}
 
 
@@ -103,6 +105,15 @@ SETTINGS = {
         12, 64, 12, vocab_size=65, ctx=64, n_layer=1, n_head=4, d_model=128, dropout=0.2, **ERF
     ),
 }
+
+
+# 1 - 0.999 in float32 is off by 1e-5 of itself, which shows where v starts from 0. The large eps
+# keeps gradients that are zero but for rounding from being normalised.
+SETTINGS["moments from zero, beta2 0.999"] = replace(
+    SETTINGS["usual"],
+    train=replace(SETTINGS["usual"].train, beta1=0.97, beta2=0.999, eps=1e-4),
+    moments=0.0,
+)
 
 
 @dataclass
