@@ -53,8 +53,19 @@ class Model:
         return self.session.logits(np.asarray(tokens))
 
     def loss(self, tokens: ArrayLike, targets: ArrayLike) -> float:
-        """Mean cross-entropy of tokens, targets (B, T), without dropout."""
-        return self.session.loss(np.asarray(tokens), np.asarray(targets))
+        """Mean cross-entropy of tokens, targets (B, T), without dropout; any B."""
+        tokens, targets = np.asarray(tokens), np.asarray(targets)
+        rows = self._batch_size
+        if tokens.ndim != 2 or len(tokens) <= rows or tokens.shape != targets.shape:
+            return self.session.loss(tokens, targets)  # which names what is wrong with them
+        parts = [slice(first, first + rows) for first in range(0, len(tokens), rows)]
+        losses = [self.session.loss(tokens[part], targets[part]) for part in parts]
+        return float(np.average(losses, weights=[len(tokens[part]) for part in parts]))
+
+    @property
+    def _batch_size(self) -> int:
+        """Rows that the session planned its activations for."""
+        return _plan_of(self.about).batch_size
 
     def loss_and_grads(
         self, tokens: ArrayLike, targets: ArrayLike
@@ -173,13 +184,18 @@ def decode_stream(tokenizer: Tokenizer, ids: Iterator[int], stop: str = "") -> I
     yield held
 
 
+def _plan_of(about: Checkpoint) -> TrainConfig:
+    """The run's own plan; a model that was saved without a run is used row by row."""
+    return about.train or TrainConfig(batch_size=1)
+
+
 def load(
     path: str | os.PathLike[str], backend: str = "native", threads: int | None = None
 ) -> Model:
     """A checkpoint of ours, or a file or folder that transformers saved, ready to use."""
     check_backend(backend)
     about = checkpoints.load(Path(path))
-    session = open_session(backend, about.config, about.train, threads=threads)
+    session = open_session(backend, about.config, _plan_of(about), threads=threads)
     for name, array in about.tensors.items():
         session.tensor(name)[...] = array
     about.tensors = {}

@@ -93,7 +93,7 @@ def open_session(
     mode: str = "infer",
     threads: int | None = None,
 ) -> Session:
-    """A session of zeros, to be filled by `init_weights()` or the caller; tokens: the corpus (N,)."""
+    """A session of zeros: `init_weights()` or the caller fills it. tokens: the corpus (N,)."""
     check_backend(backend)
     if threads is not None and not 1 <= threads <= 1024:
         raise BackendError(f"threads is {threads}; it must be from 1 to 1024")
