@@ -48,7 +48,7 @@ class Playground:
         return self.page.locator(f"[data-field={name}] .problem")
 
     def paste(self, text: str) -> None:
-        self.page.get_by_text("Paste", exact=True).click()
+        self.page.get_by_role("radio", name="Paste").check()
         self.page.get_by_label("Your text").fill(text)
 
     def choose_file(self, path: Path) -> None:

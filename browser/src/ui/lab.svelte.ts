@@ -389,6 +389,13 @@ function rawOf(values: Values): Record<string, string> {
   return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, typed(value)]));
 }
 
+/** What the form holds: numbers where numbers are typed, else the text itself, for the message to name. */
 function valuesOf(raw: Record<string, string>): Record<string, unknown> {
-  return Object.fromEntries(FIELDS.map(({ name, type }) => [name, type === "choice" ? raw[name] : parse(raw[name] ?? "")]));
+  return Object.fromEntries(
+    FIELDS.map(({ name, type }) => {
+      const text = raw[name] ?? "";
+      const value = type === "choice" ? text : parse(text);
+      return [name, Number.isNaN(value) ? text : value];
+    }),
+  );
 }
