@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -23,7 +24,12 @@ from tabgpt.config import ModelConfig, TrainConfig
 ROOT = Path(__file__).resolve().parent.parent
 NODE = Path(sys.executable).parent / "node"
 WASM = [v["name"] for v in json.loads((ROOT / "wasm/variants.json").read_text())["variants"]]
-BUILDS = ["native-avx2", "native-generic", *(f"wasm-{name}" for name in WASM)]
+NATIVE = {
+    "x86_64": ["native-avx2", "native-generic"],
+    "aarch64": ["native-neon"],
+    "arm64": ["native-neon"],
+}.get(platform.machine(), ["native-generic"])
+BUILDS = [*NATIVE, *(f"wasm-{name}" for name in WASM)]
 THREADED = [name for name in BUILDS if name.startswith("native") or name.endswith("threads")]
 
 
@@ -39,7 +45,8 @@ class Remote:
         kind, _, variant = name.partition("-")
         environment = dict(os.environ)
         if kind == "native":
-            command = [sys.executable, str(ROOT / "tests/native_worker.py")]
+            alone = ["-S"] if sys.flags.no_site else []  # as tests/mutations.py runs its copies
+            command = [sys.executable, *alone, str(ROOT / "tests/native_worker.py")]
             environment["TABGPT_ISA"] = variant
         else:
             built = ROOT / f"browser/public/wasm/{variant}/tabgpt.wasm"

@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import trajectory
-from remote import RemoteSession
+from remote import NATIVE, RemoteSession
 from tabgpt import checkpoint as checkpoints
 from tabgpt import layout
 from tabgpt.backends.numpy import NumpySession
 from tabgpt.config import RunConfig
 from trajectory import BOUND, MODEL, TRAIN, put
 
-BACKENDS = ["numpy", "native-avx2", "wasm-scalar", "wasm-relaxed-threads"]
+BACKENDS = ["numpy", NATIVE[0], "wasm-scalar", "wasm-relaxed-threads"]
 SAVED, LATER = 6, 6  # steps before the save and after it
 NAMES = [tensor.name for tensor in layout.tensors(MODEL)]
 MOMENTS = [f"{role}:{name}" for role in ("m", "v") for name in NAMES]

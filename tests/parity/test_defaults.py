@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 import tabgpt.config
-from remote import NODE, ROOT, CoreError, Remote
+from remote import NATIVE, NODE, ROOT, CoreError, Remote
 from tabgpt.cli import app
 from tabgpt.config import ModelConfig, RunConfig, SampleConfig, TrainConfig
 from typer.main import get_command
@@ -108,7 +108,7 @@ def test_core_has_the_ranges(remotes, name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in CORE if FIELDS[name]["type"] == "choice"])
 def test_core_has_the_choices(remotes, name: str) -> None:
-    core = remotes("native-avx2")
+    core = remotes(NATIVE[0])
     base = {"vocab_size": 3, **{n: FIELDS[n]["default"] for n in CORE}}
     for choice in FIELDS[name]["choices"]:
         core("memory", config={**base, name: choice}, mode="infer", threads=1, tokens=0)
@@ -120,7 +120,7 @@ def test_head_dim_limit(remotes) -> None:
     most = PRESETS["max_head_dim"]
     base = {"vocab_size": 3, **{n: FIELDS[n]["default"] for n in CORE}, "n_head": 2}
     plan = {"mode": "infer", "threads": 1, "tokens": 0}
-    core = remotes("native-avx2")
+    core = remotes(NATIVE[0])
     core("memory", config={**base, "d_model": 2 * most}, **plan)
     with pytest.raises(CoreError, match=str(most)):
         core("memory", config={**base, "d_model": 2 * most + 2}, **plan)

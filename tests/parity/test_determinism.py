@@ -9,7 +9,7 @@ import pytest
 import trajectory
 from case import Case
 from cases import CASES
-from remote import BUILDS, THREADED, Remote, RemoteSession
+from remote import BUILDS, NATIVE, THREADED, Remote, RemoteSession
 from run_case import run_case
 from tabgpt.config import ModelConfig, TrainConfig
 from trajectory import MODEL, TRAIN
@@ -77,7 +77,7 @@ def test_every_thread_gets_tiles(threaded: Remote, n: int) -> None:
 @pytest.mark.parametrize("case", LARGEST.values(), ids=LARGEST)
 def test_kernel_does_not_depend_on_threads(remotes: Callable[[str], Remote], case: Case) -> None:
     """Native only: a WASM instance starts its threads once, and sessions above used them."""
-    core = remotes("native-avx2")
+    core = remotes(NATIVE[0])
     alone = run_case(core, case)
     for n in THREADS[1:]:
         for name, got in run_case(core, case, n).items():

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from remote import WASM, CoreError, Remote
+from remote import NATIVE, WASM, CoreError, Remote
 from tabgpt.backends.numpy import NumpySession
 from tabgpt.config import ModelConfig, TrainConfig
 from trajectory import put
@@ -75,7 +75,7 @@ FIELDS = {**MODEL.to_dict(), **TRAIN.to_dict()}
 def test_config_is_refused_by_name(remotes, change: dict[str, Any], named: str) -> None:
     with pytest.raises(CoreError, match=named):
         config = {**FIELDS, **change}
-        remotes("native-avx2")("memory", config=config, mode="train", threads=1, tokens=0)
+        remotes(NATIVE[0])("memory", config=config, mode="train", threads=1, tokens=0)
 
 
 def test_ids_outside_the_vocabulary(core: Remote) -> None:

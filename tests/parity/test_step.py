@@ -34,6 +34,8 @@ class Setting:
     T: int
     moments: float = 1.0
     """Scale of AdamW's moments before the step."""
+    head: float = 1.0
+    """Scale of ln_f: of the logits, and so of every gradient."""
 
     def corpus(self) -> np.ndarray:
         n = 12 * (self.model.ctx + 2)
@@ -52,6 +54,8 @@ class Setting:
             state[tensor.name] = tensor.fill + 0.3 * std * rng.standard_normal(tensor.shape)
             state[f"m:{tensor.name}"] = self.moments * 0.01 * rng.standard_normal(tensor.shape)
             state[f"v:{tensor.name}"] = self.moments * 0.01 * (0.1 + rng.random(tensor.shape))
+            if tensor.name.startswith("transformer.ln_f"):
+                state[tensor.name] *= self.head
         return {name: value.astype(np.float32) for name, value in state.items()}
 
 
@@ -113,6 +117,12 @@ SETTINGS["moments from zero, beta2 0.999"] = replace(
     SETTINGS["usual"],
     train=replace(SETTINGS["usual"].train, beta1=0.97, beta2=0.999, eps=1e-4),
     moments=0.0,
+)
+SETTINGS["gradients of norm 0.1"] = replace(  # where clipping's 1e-6 beside the norm shows
+    SETTINGS["usual"],
+    train=replace(SETTINGS["usual"].train, grad_clip=1e-3, eps=1e-6),
+    moments=0.0,
+    head=0.002,
 )
 
 
