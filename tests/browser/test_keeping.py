@@ -12,7 +12,11 @@ from playground import TINY, Playground, metrics
 from playwright.sync_api import expect
 from safetensors.numpy import load_file
 
-RUN = {**TINY, "steps": 120, "dropout": 0.1, "eval_interval": 40, "eval_batches": 2}
+RUN = {
+    **{"n_layer": 2, "n_head": 3, "d_model": 48, "ctx": 32, "batch_size": 16, "grad_accum": 2},
+    **{"steps": 120, "warmup_steps": 10, "dropout": 0.1, "eval_interval": 40, "eval_batches": 2},
+}
+"""Slow enough to be paused in its middle."""
 RESUME = "Resume the saved run"
 
 
@@ -27,9 +31,9 @@ def test_a_reload_resumes_exactly(playground: Playground, tmp_path: Path) -> Non
     whole = metrics(playground.download(tmp_path / "whole"))
     assert [line["step"] for line in whole] == list(range(1, 121))
 
-    playground.page.once("dialog", lambda dialog: dialog.accept())
     playground.press("Delete")
     playground.press("Delete it")
+    expect(playground.shown("saved-step")).to_have_count(0)
     playground.press("Start")
     playground.wait_for_step(30)
     playground.press("Pause")
@@ -81,7 +85,7 @@ def test_the_command_line_opens_and_goes_on_with_a_tabs_run(
 ) -> None:
     playground.open()
     playground.paste(tiny_run.TEXT)
-    playground.set(**{**RUN, "ctx": 8, "steps": 300})
+    playground.set(**{**RUN, "ctx": 8, "steps": 5000})
     playground.press("Start")
     playground.wait_for_step(20)
     playground.press("Stop")

@@ -209,10 +209,8 @@ export class Lab {
   }
 
   async #launch(request: () => Promise<null>): Promise<void> {
+    this.#reset();
     this.opening = true;
-    this.error = "";
-    this.notice = "";
-    this.samples = [];
     await this.#guard(async () => {
       await this.#client.renew();
       await request();
@@ -282,8 +280,8 @@ export class Lab {
       const files = await Promise.all(
         [...list].map(async (file) => ({ name: file.name, bytes: new Uint8Array(await file.arrayBuffer()) })),
       );
-      await this.#client.renew();
       this.#reset();
+      await this.#client.renew();
       this.saved = await this.#client.request("load", { files, engine: { ...this.engine } });
       this.announcement = `Run uploaded, step ${this.saved.info.step}.`;
     });
@@ -326,7 +324,6 @@ export class Lab {
   #receive(event: RunEvent): void {
     switch (event.event) {
       case "ready": {
-        this.#reset();
         const { engine, isa, memoryBytes, info } = event;
         this.running = { engine, isa, memoryBytes, vocabSize: info.model.vocab_size as number };
         const recipe = { ...info.model, ...info.train } as Record<string, number>;
