@@ -140,7 +140,8 @@ def test_dropout_only_where_asked_for() -> None:
     opened = session("probe")
     tokens, targets = TOKENS[None, :6], TOKENS[None, 1:7]
     plain = opened.loss(tokens, targets)
-    assert opened.loss(tokens, targets) == plain
+    assert plain == model.loss(CONFIG, params_of(opened), tokens, targets)
+    assert opened.loss(tokens, targets, False, 4, 1) == plain
     assert opened.loss(tokens, targets, True, 4, 1) != plain
     assert opened.loss(tokens, targets, True, 4, 1) == opened.loss(tokens, targets, True, 4, 1)
     assert opened.loss(tokens, targets, True, 4, 1) != opened.loss(tokens, targets, True, 4, 0)

@@ -64,18 +64,19 @@ def test_clip_shrinks_only_and_zero_is_off() -> None:
 
 @pytest.mark.parametrize("decayed", [True, False])
 def test_adamw_two_steps_by_hand(decayed: bool) -> None:
-    train = changed(schedule="constant", warmup_steps=0, lr=0.01, eps=0.5, weight_decay=0.2)
+    train = changed(schedule="constant", warmup_steps=1, lr=0.01, eps=0.5, weight_decay=0.2)
     p, m, v = np.array([2.0]), np.zeros(1), np.zeros(1)
-    decay = 1 - 0.01 * 0.2 if decayed else 1.0
+    # The warm-up makes lr 0.005, then 0.01; decay follows it.
+    decay = (1 - 0.005 * 0.2, 1 - 0.01 * 0.2) if decayed else (1.0, 1.0)
 
     optim.adamw(p, np.array([3.0]), m, v, train=train, step=0, decayed=decayed)
     # m = 0.3, v = 0.45; corrected: 3 and 9
-    first = 2 * decay - 0.01 * 3 / (3 + 0.5)
+    first = 2 * decay[0] - 0.005 * 3 / (3 + 0.5)
     assert (m[0], v[0]) == (pytest.approx(0.3), pytest.approx(0.45))
     assert p[0] == pytest.approx(first, rel=1e-14)
 
     optim.adamw(p, np.array([-1.0]), m, v, train=train, step=1, decayed=decayed)
     # m = 0.27 - 0.1, v = 0.4275 + 0.05; corrections 1 - 0.81 and 1 - 0.9025
-    second = first * decay - 0.01 * (0.17 / 0.19) / (sqrt(0.4775 / 0.0975) + 0.5)
+    second = first * decay[1] - 0.01 * (0.17 / 0.19) / (sqrt(0.4775 / 0.0975) + 0.5)
     assert (m[0], v[0]) == (pytest.approx(0.17), pytest.approx(0.4775))
     assert p[0] == pytest.approx(second, rel=1e-14)
