@@ -45,12 +45,15 @@ static inline uint32_t element(uint32_t seed, uint32_t c2, uint32_t c3, uint64_t
 /** In [0, 1), a multiple of 2^-24. */
 static inline double uniform(uint32_t word) { return (word >> 8) * 0x1p-24; }
 
-/** out[i] = float(std * z[i]), z standard normal: Box-Muller in float64 on the words (0,1) and (2,3) of a
- * block. */
-static inline void normals(float* out, size_t n, double std, uint32_t seed, uint32_t c2, uint32_t c3) {
+/**
+ * out[i] = float(std * z[4 * first_block + i]), z standard normal: Box-Muller in float64 on the words (0,1) and
+ * (2,3) of a block.
+ */
+static inline void normals(float* out, size_t n, double std, uint32_t seed, uint32_t c2, uint32_t c3,
+                           uint64_t first_block = 0) {
   constexpr double two_pi = 6.283185307179586476925;
   for (size_t i = 0; i < n; i += 4) {
-    const Block b = stream_block(seed, c2, c3, i / 4);
+    const Block b = stream_block(seed, c2, c3, first_block + i / 4);
     for (size_t pair = 0; pair < 2; pair++) {
       const double radius = std::sqrt(-2.0 * std::log(1.0 - uniform(b.word[2 * pair])));
       const double angle = two_pi * uniform(b.word[2 * pair + 1]);

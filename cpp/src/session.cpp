@@ -2,6 +2,7 @@
 #include "tabgpt/session.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <new>
 
@@ -26,12 +27,12 @@ std::unique_ptr<Session> Session::open(const Config& config, Mode mode, size_t n
     return nullptr;
   }
   const Memory memory = plan_memory(config, Layout(config), Plan(config, mode), n_threads, 0);
-  if (memory.total() > PTRDIFF_MAX) {
+  if (memory.total() > SIZE_MAX) {
     fail(
         "the session needs %llu bytes, and this %zu-bit build addresses %llu; use a smaller model or "
         "batch_size, or a "
         "64-bit build",
-        ull(memory.total()), 8 * sizeof(void*), ull(PTRDIFF_MAX));
+        ull(memory.total()), 8 * sizeof(void*), ull(SIZE_MAX));
     return nullptr;
   }
   // Linux grants more than it has, and kills who touches it.
@@ -137,8 +138,14 @@ void Session::init_weights() {
     if (parameter.std == 0) {
       std::fill(out, out + parameter.count(), parameter.fill);
     } else {
-      philox::normals(out, parameter.count(), parameter.std, static_cast<uint32_t>(config_.seed), 0,
-                      use << 24 | number << 4);
+      // In parts for the pool; a part starts at a block of four normals, so they do not change the numbers.
+      constexpr uint64_t part = uint64_t{1} << 16;
+      pool_.parallel_for(
+          static_cast<size_t>((parameter.count() + part - 1) / part), [&](size_t task, size_t) {
+            const uint64_t first = task * part;
+            philox::normals(out + first, std::min(part, parameter.count() - first), parameter.std,
+                            static_cast<uint32_t>(config_.seed), 0, use << 24 | number << 4, first / 4);
+          });
     }
   }
   for (const Arena* arena : {&gradients_, &adam_m_, &adam_v_}) {
