@@ -1,4 +1,4 @@
-"""What the tab keeps: exact resume after a reload, and runs that go to the command line and back."""
+"""What the tab keeps: exact resume after a reload, and runs that the command line takes up."""
 
 from __future__ import annotations
 
@@ -12,9 +12,18 @@ from playground import TINY, Playground, metrics
 from playwright.sync_api import expect
 from safetensors.numpy import load_file
 
-RUN = {
-    **{"n_layer": 2, "n_head": 3, "d_model": 48, "ctx": 32, "batch_size": 16, "grad_accum": 2},
-    **{"steps": 120, "warmup_steps": 10, "dropout": 0.1, "eval_interval": 40, "eval_batches": 2},
+RUN: dict[str, float] = {
+    "n_layer": 2,
+    "n_head": 3,
+    "d_model": 48,
+    "ctx": 32,
+    "batch_size": 16,
+    "grad_accum": 2,
+    "steps": 120,
+    "warmup_steps": 10,
+    "dropout": 0.1,
+    "eval_interval": 40,
+    "eval_batches": 2,
 }
 """Slow enough to be paused in its middle."""
 RESUME = "Resume the saved run"
@@ -44,12 +53,13 @@ def test_a_reload_resumes_exactly(playground: Playground, tmp_path: Path) -> Non
     playground.wait_for("Finished")
     resumed = metrics(playground.download(tmp_path / "resumed"))
 
-    exact = ["step", "loss", "lr", "grad_norm"]
-    assert [[line[k] for k in exact] for line in resumed] == [[line[k] for k in exact] for line in whole]
-    assert [line.get("val_loss") for line in resumed] == [line.get("val_loss") for line in whole]
-    ours, theirs = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "resumed"))
-    assert ours.keys() == theirs.keys()
-    assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
+    exact = ["step", "loss", "lr", "grad_norm", "val_loss"]
+    ours, theirs = ([[line.get(key) for key in exact] for line in run] for run in (whole, resumed))
+    assert ours == theirs
+    for file in ("model.safetensors", "optimizer-000120.safetensors"):
+        first, second = (load_file(tmp_path / run / file) for run in ("whole", "resumed"))
+        assert first.keys() == second.keys()
+        assert all(np.array_equal(first[name], second[name]) for name in first)
 
 
 def test_a_tab_that_is_closed_mid_run_loses_only_what_followed_the_autosave(
@@ -65,6 +75,21 @@ def test_a_tab_that_is_closed_mid_run_loses_only_what_followed_the_autosave(
     assert saved > 0
     playground.press(RESUME)
     playground.wait_for_step(saved + 5)
+
+
+def test_a_second_tab_does_not_overwrite_the_first_ones_run(playground: Playground) -> None:
+    playground.open()
+    playground.set(**TINY, steps=100_000, autosave_seconds=0.2)
+    playground.press("Start")
+    expect(playground.shown("saved-step")).to_be_visible(timeout=20_000)
+    second = Playground(playground.page.context.new_page(), playground.url).open()
+    second.set(**TINY, steps=30)
+    second.press("Start")
+    second.press("Start anew")
+    second.wait_for("Finished")
+    expect(second.shown("notice")).to_contain_text("Another tab")
+    second.page.reload()
+    expect(second.shown("saved-step")).to_contain_text("of 100,000")
 
 
 def test_a_pasted_text_is_kept_with_its_run(playground: Playground) -> None:

@@ -17,8 +17,13 @@ def test_the_page_says_what_a_run_takes_and_what_it_runs_on(playground: Playgrou
     playground.page.locator("#preset").select_option("nanogpt-cpu")
     expect(playground.shown("parameters")).not_to_have_text(before)
     assert playground.field("d_model").input_value() == "128"
+
+
+def test_a_run_that_no_tab_can_hold_is_refused_before_it_starts(playground: Playground) -> None:
+    playground.open()
     playground.page.locator("#preset").select_option("behemoth")
-    expect(playground.shown("memory")).to_have_text(re.compile(r"GiB"))
+    expect(playground.shown("plan").get_by_role("alert")).to_contain_text("reaches 4.00 GiB")
+    expect(playground.page.get_by_role("button", name="Start")).to_be_disabled()
 
 
 def test_the_loss_falls_on_the_chart_and_in_validation(playground: Playground) -> None:

@@ -3,11 +3,12 @@
  * its methods; only this file talks to the worker.
  */
 import { chooseBuild, detectFeatures, messageOf, threadLimit, usableBuilds, type Features } from "../core/index.ts";
+import { maximumBytes } from "../core/pointers.ts";
 import { corpusFromBytes, corpusProblem, DEFAULT_CORPUS, type Corpus } from "../corpus.ts";
 import { DEFAULT_PRESET, FIELDS, presetValues, problemsIn, type Values } from "../presets.ts";
 import { TrainingClient } from "../worker/client.ts";
 import type { CorpusFacts, Engine, PlanFacts, RunEvent, RunState, SampleSettings, SavedRun } from "../worker/protocol.ts";
-import { count, loss, parse, typed } from "./format.ts";
+import { bytes as size, count, loss, parse, typed } from "./format.ts";
 import { Series } from "./series.ts";
 
 export interface SampleEntry {
@@ -76,9 +77,13 @@ export class Lab {
   );
   busy = $derived(this.opening || BUSY.includes(this.runState));
   active = $derived(this.busy || this.runState === "paused");
+  memoryProblem = $derived(this.plan ? memoryProblem(this.plan.wasmBytes) : "");
   recipeValid = $derived(Object.keys(this.problems).length === 0);
   canStart = $derived(
-    this.recipeValid && this.facts !== null && !this.lengthProblem && !this.corpusError && !this.planError && !this.active,
+    this.recipeValid &&
+      this.facts !== null &&
+      !this.active &&
+      [this.lengthProblem, this.corpusError, this.planError, this.memoryProblem].every((problem) => problem === ""),
   );
   canSample = $derived(this.running !== null || this.saved !== null);
 
@@ -380,6 +385,16 @@ export class Lab {
       if (this.samples.length > MAX_SAMPLES) this.samples.length = MAX_SAMPLES;
     }
   }
+}
+
+/** Why the engine cannot hold a run of this many bytes; "" where it can. */
+function memoryProblem(bytes: number): string {
+  const limit = maximumBytes(32);
+  if (bytes <= limit) return "";
+  return (
+    `This run takes ${size(bytes)}, but a 32-bit build reaches ${size(limit)}. ` +
+    `Choose fewer layers, or a smaller width, batch or context.`
+  );
 }
 
 function rawOf(values: Values): Record<string, string> {

@@ -4,7 +4,7 @@
 import type { EvalPoint, MetricPoint } from "../worker/protocol.ts";
 
 /** Share of the newest step in the smoothed loss and speed. */
-const NEWEST = 0.1;
+const NEWEST = 0.15;
 
 export class Series {
   readonly step: number[] = [];

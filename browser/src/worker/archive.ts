@@ -18,6 +18,7 @@ import { fromJsonl } from "./metrics.ts";
 import type { SavedRun } from "./protocol.ts";
 
 const LOCK = "tabgpt-run";
+const READ_TRIES = 5;
 
 export class Archive {
   readonly #store: RunStore;
@@ -35,6 +36,17 @@ export class Archive {
 
   /** The saved run's card; null where there is none. Throws TabgptError where it cannot be read. */
   async describe(): Promise<SavedRun | null> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await this.#describe();
+      } catch (error) {
+        // Another tab may replace a file between its listing and its reading.
+        if (!(error instanceof DOMException) || tries === READ_TRIES) throw error;
+      }
+    }
+  }
+
+  async #describe(): Promise<SavedRun | null> {
     const files = await this.#store.list();
     const model = files.get(MODEL_FILE);
     if (!model) return null;
