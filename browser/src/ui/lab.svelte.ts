@@ -269,6 +269,11 @@ export class Lab {
 
   // -- keeping --
 
+  /** A hidden tab may be frozen or closed without another word: what was trained is saved first. */
+  async saveIfHidden(): Promise<void> {
+    if (document.hidden && BUSY.includes(this.runState)) await this.#guard(() => this.#client.request("save", null));
+  }
+
   async download(): Promise<void> {
     await this.#keeping("Packing the run", async () => {
       const { name, blob } = await this.#client.request("download", null);
