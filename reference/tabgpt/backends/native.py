@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -41,18 +40,6 @@ def core_config(config: ModelConfig, train: TrainConfig | None = None) -> _core.
         return _core.Config({**config.to_dict(), **(train or TrainConfig()).to_dict()})
 
 
-def _check_memory(needed: int) -> None:
-    """Refuses what this machine can never hold, before the system ends the process for it."""
-    if not hasattr(os, "sysconf"):
-        return
-    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if needed > there:
-        raise BackendError(
-            f"the session needs {needed / 2**30:,.1f} GiB of memory, and this machine has "
-            f"{there / 2**30:,.1f} GiB: choose a smaller preset, batch_size or ctx"
-        )
-
-
 class NativeSession:
     """The protocol of `backends` over `tabgpt._core`; tensors are views of the core's memory."""
 
@@ -68,9 +55,7 @@ class NativeSession:
         self.mode = mode
         self._core_config = core_config(config, train)
         self._n_tokens = 0
-        n_tokens = 0 if tokens is None else len(tokens)
         with _core_errors():
-            _check_memory(_core.memory(self._core_config, mode, threads, n_tokens)["total"])
             self._core = _core.Session(self._core_config, mode, threads)
             if tokens is not None:
                 batches.split(tokens, config.ctx)
