@@ -1,5 +1,7 @@
 import { expect, test } from "vitest";
 import { BUILDS, chooseBuild, obstacle, usableBuilds, withThreads, type Features } from "../src/core/builds.ts";
+import { MEMORY_ROLES, type MemoryPlan } from "../src/core/config.ts";
+import { memoryFor, memoryObstacle } from "../src/core/planner.ts";
 import { bindExport, fromAddress, makeMemory, toAddress } from "../src/core/pointers.ts";
 
 const ALL: Features = { simd: true, relaxed: true, threads: true, isolated: true, cores: 8 };
@@ -46,4 +48,17 @@ test("exports cross by their signature", () => {
 test("memory is whole pages", () => {
   expect(makeMemory(100_000, 100_000, false, 32).buffer.byteLength).toBe(131072);
   expect(makeMemory(1, 65536, true, 32).buffer).toBeInstanceOf(SharedArrayBuffer);
+});
+
+test("a plan that no 32-bit build holds is refused with its size", () => {
+  const plan = (activations: number): MemoryPlan => ({
+    ...(Object.fromEntries(MEMORY_ROLES.map((role) => [role, 0])) as MemoryPlan),
+    activations,
+    total: activations,
+  });
+  expect(memoryObstacle(plan(1e9), 2, 32)).toBe("");
+  expect(memoryFor(plan(1e9), 2)).toBeGreaterThan(1e9);
+  expect(memoryObstacle(plan(2.5 * 2 ** 30), 2, 32)).toMatch(/activations take 2.50 GiB.*2.00 GiB in one piece/);
+  expect(memoryObstacle(plan(5 * 2 ** 30), 2, 32)).toMatch(/takes 5.1. GiB, but a 32-bit build reaches 4.00 GiB/);
+  expect(memoryObstacle(plan(5 * 2 ** 30), 2, 64)).toBe("");
 });

@@ -8,7 +8,7 @@ export type { CoreConfig, MemoryPlan, MemoryRole, Mode } from "./config.ts";
 export { Core } from "./core.ts";
 export { messageOf, TabgptError } from "./errors.ts";
 export { runOp } from "./op.ts";
-export { memoryFor, Planner } from "./planner.ts";
+export { memoryFor, memoryObstacle, Planner } from "./planner.ts";
 export type { Plan } from "./planner.ts";
 export { Session } from "./session.ts";
 export type { LossOptions, Sampling, Split, StepMetrics } from "./session.ts";

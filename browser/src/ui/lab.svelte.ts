@@ -2,13 +2,12 @@
  * @file The page's state: what is chosen, what is running, what is kept. Components read it and call
  * its methods; only this file talks to the worker.
  */
-import { chooseBuild, detectFeatures, messageOf, threadLimit, usableBuilds, type Features } from "../core/index.ts";
-import { maximumBytes } from "../core/pointers.ts";
+import { chooseBuild, detectFeatures, memoryObstacle, messageOf, threadLimit, usableBuilds, type Features } from "../core/index.ts";
 import { corpusFromBytes, corpusProblem, DEFAULT_CORPUS, type Corpus } from "../corpus.ts";
 import { DEFAULT_PRESET, FIELDS, presetValues, problemsIn, type Values } from "../presets.ts";
 import { TrainingClient } from "../worker/client.ts";
 import type { CorpusFacts, Engine, PlanFacts, RunEvent, RunState, SampleSettings, SavedRun } from "../worker/protocol.ts";
-import { bytes as size, count, loss, parse, typed } from "./format.ts";
+import { count, loss, parse, typed } from "./format.ts";
 import { Series } from "./series.ts";
 
 export interface SampleEntry {
@@ -77,7 +76,7 @@ export class Lab {
   );
   busy = $derived(this.opening || BUSY.includes(this.runState));
   active = $derived(this.busy || this.runState === "paused");
-  memoryProblem = $derived(this.plan ? memoryProblem(this.plan.wasmBytes) : "");
+  memoryProblem = $derived(this.plan ? memoryObstacle(this.plan.memory, this.engine.threads, 32) : "");
   recipeValid = $derived(Object.keys(this.problems).length === 0);
   canStart = $derived(
     this.recipeValid &&
@@ -390,16 +389,6 @@ export class Lab {
       if (this.samples.length > MAX_SAMPLES) this.samples.length = MAX_SAMPLES;
     }
   }
-}
-
-/** Why the engine cannot hold a run of this many bytes; "" where it can. */
-function memoryProblem(bytes: number): string {
-  const limit = maximumBytes(32);
-  if (bytes <= limit) return "";
-  return (
-    `This run takes ${size(bytes)}, but a 32-bit build reaches ${size(limit)}. ` +
-    `Choose fewer layers, or a smaller width, batch or context.`
-  );
 }
 
 function rawOf(values: Values): Record<string, string> {
