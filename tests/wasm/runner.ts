@@ -15,14 +15,37 @@ import {
   type Mode,
   Planner,
   runOp,
+  type Sampling,
   Session,
+  type Split,
 } from "../../browser/src/core/index.ts";
 import { answer, refuse, requests } from "./wire.ts";
 
-interface Open {
+type RawValue = string | number | null | { number: string };
+
+/** What calls are given, each its own part of it; tests/remote.py sends them. */
+interface Arguments {
+  session: number;
   config: CoreConfig;
   mode: Mode;
   threads: number;
+  name: string;
+  params: number[];
+  values: RawValue[];
+  tokens: number;
+  steps: number[];
+  folder: string;
+  info: RunInfo;
+  batch: number;
+  length: number;
+  vocab: number;
+  train: boolean;
+  step: number;
+  micro: number;
+  split: Split;
+  batches: number;
+  sampling: Sampling;
+  count: number;
 }
 
 const MIB = 2 ** 20;
@@ -37,7 +60,7 @@ const ops = await Core.load({ build, baseUrl, bytes: OP_BYTES, threads: 1 });
 const sessions = new Map<number, Session>();
 let opened = 0;
 
-async function open({ config, mode, threads }: Open, tokens: Uint32Array | undefined): Promise<number> {
+async function open({ config, mode, threads }: Arguments, tokens: Uint32Array | undefined): Promise<number> {
   const plan = planner.plan(config, mode, threads, tokens?.length ?? 0);
   const core = await Core.load({ build: build!, baseUrl, bytes: memoryFor(plan.memory, threads), threads });
   const session = new Session(core, config, mode, threads);
@@ -70,7 +93,6 @@ function load(session: Session, folder: string): RunInfo {
   return info;
 }
 
-type Arguments = Record<string, never>;
 type Handler = (args: Arguments, arrays: Uint8Array[]) => unknown;
 
 const ids = (bytes: Uint8Array | undefined): Uint32Array => new Uint32Array(bytes!.buffer);
@@ -91,14 +113,13 @@ const handlers: Record<string, Handler> = {
   op: ({ name, params, threads }, arrays) => {
     const tensors = arrays.map((bytes) => floats(bytes));
     runOp(ops, name, params, tensors, threads);
-    return new Arrays(tensors.map((values) => ({ values, shape: [values.length] })));
+    return new Arrays(tensors.map((tensor) => ({ values: tensor, shape: [tensor.length] })));
   },
   /** An export as C sees it: null is NULL, text a pointer, {number: "NaN"} what JSON lacks. */
   raw: ({ name, values }) => {
-    const given = values as (string | number | null | { number: string })[];
-    const texts = given.filter((value) => typeof value === "string");
+    const texts = values.filter((value) => typeof value === "string");
     return ops.withArrays(texts, (...pointers) => {
-      const passed = given.map((value) => {
+      const passed = values.map((value) => {
         if (typeof value === "string") return pointers.shift()!;
         return Number(value !== null && typeof value === "object" ? value.number : value);
       });
@@ -108,7 +129,7 @@ const handlers: Record<string, Handler> = {
   },
   memory: ({ config, mode, threads, tokens }) => planner.plan(config, mode, threads, tokens).memory,
   learning_rates: ({ config, steps }) => planner.learningRates(config, steps),
-  open: (args, arrays) => open(args as unknown as Open, arrays.length > 0 ? ids(arrays[0]) : undefined),
+  open: (args, arrays) => open(args, arrays.length > 0 ? ids(arrays[0]) : undefined),
   close: (args) => {
     session(args).close();
     sessions.delete(args.session);
@@ -149,7 +170,7 @@ for await (const { call, args, arrays } of requests()) {
   try {
     const handler = handlers[call];
     if (!handler) throw new Error(`${fileURLToPath(import.meta.url)} knows no call "${call}"`);
-    const result = await handler(args as Arguments, arrays);
+    const result = await handler(args as unknown as Arguments, arrays);
     if (result instanceof Arrays) answer(null, result.list);
     else answer(result ?? null);
   } catch (error) {

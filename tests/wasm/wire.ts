@@ -4,12 +4,6 @@
  */
 import { writeSync } from "node:fs";
 
-export interface Message {
-  call: string;
-  args: Record<string, unknown>;
-  arrays: Float32Array[] | Uint32Array[];
-}
-
 interface ArrayHeader {
   dtype: "float32" | "uint32";
   shape: number[];
