@@ -46,8 +46,8 @@ static inline uint32_t element(uint32_t seed, uint32_t c2, uint32_t c3, uint64_t
 static inline double uniform(uint32_t word) { return (word >> 8) * 0x1p-24; }
 
 /**
- * out[i] = float(std * z[4 * first_block + i]), z standard normal: Box-Muller in float64 on the words (0,1) and
- * (2,3) of a block.
+ * out[i] = float(std * z[4 * first_block + i]), z standard normal: Box-Muller in float64 on the words (0,1)
+ * and (2,3) of a block.
  */
 static inline void normals(float* out, size_t n, double std, uint32_t seed, uint32_t c2, uint32_t c3,
                            uint64_t first_block = 0) {

@@ -11,9 +11,10 @@
   X(matmul)                                                                                    \
   X(bias_backward)                                                                             \
   X(layernorm_forward)                                                                         \
-  X(layernorm_backward) X(gelu_forward) X(gelu_backward) X(dropout_apply) X(attention_forward) \
-      X(attention_backward) X(attention_decode) X(embedding_forward) X(embedding_backward)     \
-          X(cross_entropy_forward) X(cross_entropy_backward) X(sum_of_squares) X(adamw)
+  X(layernorm_backward)                                                                        \
+  X(gelu_forward) X(gelu_backward) X(dropout_apply) X(attention_forward) X(attention_backward) \
+      X(attention_decode) X(embedding_forward) X(embedding_backward) X(cross_entropy_forward)  \
+          X(cross_entropy_backward) X(sum_of_squares) X(adamw)
 
 namespace tabgpt::kernels {
 
