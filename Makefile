@@ -102,6 +102,7 @@ test: setup chromium
 
 lint: native npm
 	ruff check $(PY_DIRS)
+	ruff format --check --quiet $(PY_DIRS)
 	mypy
 	clang-format --dry-run -Werror $(CXX_FILES)
 	npm --prefix browser run lint --silent

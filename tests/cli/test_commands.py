@@ -144,7 +144,10 @@ REFUSED = [
     (["train", "--tokenizer", "bpe"], ["tokenizer is 'bpe'", "char, byte"]),
     (["train", "--backend", "cuda"], ["unknown backend 'cuda'", "native, numpy"]),
     (["train", "--threads", "0"], ["threads is 0", "from 1 to 1024"]),
-    (["train", "--preset", "behemoth", "--batch", "9999"], ["this machine has", "use a smaller model"]),
+    (
+        ["train", "--preset", "behemoth", "--batch", "9999"],
+        ["this machine has", "use a smaller model"],
+    ),
     (["train", "--corpus", "nowhere.txt"], ["there is no corpus file nowhere.txt"]),
     (["train", "--corpus", "empty.txt"], ["the corpus empty.txt is empty"]),
     (["train", "--corpus", "short.txt"], ["9 tokens", "9 to train on", "0 to validate"]),
