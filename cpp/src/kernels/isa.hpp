@@ -6,15 +6,14 @@
 #include "kernels.hpp"
 #include "simd.hpp"
 
-// Every kernel: its name, once.
-#define TABGPT_KERNELS(X)                                                                      \
-  X(matmul)                                                                                    \
-  X(bias_backward)                                                                             \
-  X(layernorm_forward)                                                                         \
-  X(layernorm_backward)                                                                        \
-  X(gelu_forward) X(gelu_backward) X(dropout_apply) X(attention_forward) X(attention_backward) \
-      X(attention_decode) X(embedding_forward) X(embedding_backward) X(cross_entropy_forward)  \
-          X(cross_entropy_backward) X(sum_of_squares) X(adamw)
+// Every kernel: its name, once. (clang-format would indent each X below the last.)
+// clang-format off
+#define TABGPT_KERNELS(X) \
+  X(matmul) X(bias_backward) X(layernorm_forward) X(layernorm_backward) X(gelu_forward) \
+  X(gelu_backward) X(dropout_apply) X(attention_forward) X(attention_backward) X(attention_decode) \
+  X(embedding_forward) X(embedding_backward) X(cross_entropy_forward) X(cross_entropy_backward) \
+  X(sum_of_squares) X(adamw)
+// clang-format on
 
 namespace tabgpt::kernels {
 
