@@ -35,11 +35,11 @@ def learns() -> str:
     data = record.read("learns")
     rows = [row for row in data["results"] if row["where"] in ("native", "tab")]
     names = {"native": "CLI, native core", "tab": "browser tab, WebAssembly"}
-    table = "| where | steps | validation loss, whole split | training time |\n|---|---|---|---|\n"
+    table = "| where | steps | validation loss, whole split |\n|---|---|---|\n"
     for row in rows:
         where = names[row["where"]] + (f" ({row['build']})" if "build" in row else "")
         final = row["val_losses"][-1][1]
-        table += f"| {where} | {row['steps']} | {final:.3f} | {row['wall_s']:.0f} s |\n"
+        table += f"| {where} | {row['steps']} | {final:.3f} |\n"
     compared = next(row for row in data["results"] if row["where"] == "compared")
     table += (
         f"\nThe first {len(rows[0]['first_losses'])} losses of the two runs differ by at most"
