@@ -110,7 +110,7 @@ MUTANTS = [
     ),
     _core(
         "kernels/attention_backward.cpp",
-        "the last tile's dQ is not scaled by 1/sqrt(D)",
+        "dQ is not scaled by 1/sqrt(D)",
         "smaller(BQ, T - q0), scale)",
         "smaller(BQ, T - q0), 1.0f)",
     ),
