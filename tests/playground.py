@@ -52,7 +52,7 @@ class Playground:
         self.page.get_by_label("Your text").fill(text)
 
     def choose_file(self, path: Path) -> None:
-        self.page.get_by_text("File", exact=True).click()
+        self.page.get_by_role("radio", name="File").check()
         self.page.get_by_label("A text file").set_input_files(path)
 
     def choose_preset(self, name: str) -> None:

@@ -138,7 +138,8 @@ export class Lab {
   }
 
   async useDefaultCorpus(): Promise<void> {
-    const turn = ++this.#corpusTurn;
+    this.withoutCorpus();
+    const turn = this.#corpusTurn;
     try {
       const response = await fetch(new URL(`corpus/${DEFAULT_CORPUS}`, this.siteUrl));
       if (!response.ok) throw new Error(`the server answered ${response.status}`);
@@ -151,8 +152,17 @@ export class Lab {
     }
   }
 
+  /** Until the next text has been read there is none: a start cannot take the one before it. */
+  withoutCorpus(reason = ""): void {
+    ++this.#corpusTurn;
+    this.corpus = null;
+    this.facts = null;
+    this.corpusError = reason;
+  }
+
   async useCorpus(name: string, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
-    const turn = ++this.#corpusTurn;
+    this.withoutCorpus();
+    const turn = this.#corpusTurn;
     const corpus = await corpusFromBytes(name, bytes);
     if (turn !== this.#corpusTurn) return;
     this.corpus = corpus;
