@@ -48,6 +48,7 @@ from .tokenizer import NoTokenizer, Tokenizer, tokenizer_from_json
 
 SCHEMA = "1"
 MODEL_FILE = "model.safetensors"
+CONFIG_FILE = "config.json"
 _INDEX_FILE = "model.safetensors.index.json"
 _OPTIMIZER_NAME = re.compile(r"optimizer-\d+\.safetensors")
 
@@ -87,21 +88,41 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CheckpointError(f"cannot make the folder {folder}: {error.strerror}") from None
-    optimizer = None
+    optimizer, new = None, False
     if checkpoint.moments is not None:
         optimizer = f"optimizer-{checkpoint.step:06d}.safetensors"
+        new = not (folder / optimizer).exists()
         write_atomically(
             folder / optimizer,
             checkpoint.moments,
             {"format": "pt", "tabgpt_schema": SCHEMA, "step": str(checkpoint.step)},
         )
-    _write_text(folder / "config.json", json.dumps(hf.config_to_hf(checkpoint.config), indent=2))
-    metadata = _metadata(checkpoint, optimizer)
-    write_atomically(folder / MODEL_FILE, checkpoint.tensors, metadata)
+    try:
+        _write_text(folder / CONFIG_FILE, _config_text(checkpoint.config))
+        metadata = _metadata(checkpoint, optimizer)
+        write_atomically(folder / MODEL_FILE, checkpoint.tensors, metadata)
+    except CheckpointError:
+        if optimizer is not None and new:  # of no use without its weights, and the disk is full
+            (folder / optimizer).unlink(missing_ok=True)
+        raise
     for path in folder.iterdir():  # also what a killed save has left half written
         old = _OPTIMIZER_NAME.fullmatch(path.name.removeprefix(".").removesuffix(".partial"))
         if old and path.name != optimizer:
             path.unlink(missing_ok=True)
+
+
+def _config_text(config: ModelConfig) -> str:
+    return json.dumps(hf.config_to_hf(config), indent=2) + "\n"
+
+
+def config_file_is_of(folder: Path, config: ModelConfig) -> bool:
+    """Whether the folder's config.json is the one that a save of this config writes, or none."""
+    try:
+        return (folder / CONFIG_FILE).read_bytes() == _config_text(config).encode()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
 
 
 def _metadata(checkpoint: Checkpoint, optimizer: str | None) -> dict[str, str]:
@@ -134,7 +155,7 @@ def _metadata(checkpoint: Checkpoint, optimizer: str | None) -> dict[str, str]:
 def _write_text(path: Path, text: str) -> None:
     partial = path.with_name(f".{path.name}.partial")
     try:
-        partial.write_text(text + "\n", encoding="utf-8")
+        partial.write_text(text, encoding="utf-8")
         commit(partial, path)
     except OSError as error:
         raise CheckpointError(f"cannot write {path}: {error.strerror}") from None

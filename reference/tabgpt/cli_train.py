@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import signal
+from itertools import takewhile
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -63,25 +64,31 @@ def resume_run(
 
 
 class _Interrupt:
-    """Ctrl-C (or SIGTERM) once: stop after this step. Ctrl-C again: at once."""
+    """Ctrl-C, SIGTERM, or a closed terminal once: stop after this step. Ctrl-C again: at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, run: Run) -> None:
         self.signal: int | None = None
+        self._run = run
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._note)
+        hangup = getattr(signal, "SIGHUP", None)
+        if hangup is not None and signal.getsignal(hangup) != signal.SIG_IGN:  # not under nohup
+            signal.signal(hangup, self._note)
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
-        self.signal = number
+        first, self.signal = self.signal is None, number
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+        if first and self._run.evaluating:
+            raise KeyboardInterrupt  # an evaluation may take minutes, and is made up for
 
 
 def watch(run: Run) -> int:
     """Trains to the end or to a Ctrl-C; returns the exit status (128 + signal, as shells do)."""
-    if run.step >= run.train.steps:
+    if run.done():
         print(f"This run has done its {run.train.steps} steps; --extend-to N goes on to step N.")
         run.close()
         return 0
-    interrupt = _Interrupt()
+    interrupt = _Interrupt(run)
     _describe(run)
     report = Report(run.step, run.train.steps)
     try:
@@ -90,10 +97,16 @@ def watch(run: Run) -> int:
             if interrupt.signal is not None:
                 break
             if run.run.sample_interval and run.step % run.run.sample_interval == 0:
-                report.say(f"--- sample ---\n{_sample(run)}\n--------------")
+                report.say(f"--- sample ---\n{_sample(run, interrupt)}\n--------------")
+    except KeyboardInterrupt:
+        if interrupt.signal is None:
+            raise
+    except (OSError, SystemExit):
+        run.save()  # nobody reads what is printed: `| head`, for which rich raises SystemExit
+        raise
     finally:
         report.close()
-    if run.step >= run.train.steps:
+    if run.done():
         print(f"Finished: {run.train.steps} steps. Write with it: tabgpt sample {run.out}")
         run.close()
         return 0
@@ -120,5 +133,6 @@ def _describe(run: Run) -> None:
         print(f"resuming after step {run.step} of {run.train.steps}")
 
 
-def _sample(run: Run) -> str:
-    return "".join(decode_stream(run.model.tokenizer, run.model.stream()))
+def _sample(run: Run, interrupt: _Interrupt) -> str:
+    ids = takewhile(lambda _: interrupt.signal is None, run.model.stream())
+    return "".join(decode_stream(run.model.tokenizer, ids))

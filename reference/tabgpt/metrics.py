@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -36,29 +38,56 @@ class Metrics:
         return json.dumps({key: value for key, value in asdict(self).items() if value is not None})
 
 
+@contextmanager
+def _named_errors(what: str, path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointError(
+            f"cannot {what} {path}: {error.strerror}; check its permissions and the free space"
+        ) from None
+
+
 class MetricsFile:
     """Appends lines; each reaches the system at once, so that a killed run keeps it."""
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("a", encoding="utf-8", newline="\n")
+        self._path = path
+        self._open()
+
+    def _open(self) -> None:
+        with _named_errors("write", self._path):
+            self._file = self._path.open("a", encoding="utf-8", newline="\n")
 
     def append(self, metrics: Metrics) -> None:
-        self._file.write(metrics.to_json() + "\n")
-        self._file.flush()
+        with _named_errors("write", self._path):
+            self._file.write(metrics.to_json() + "\n")
+            self._file.flush()
+
+    def amend(self, metrics: Metrics) -> None:
+        """Replaces the last line, which is of the same step: its evaluation came later."""
+        lines = read(self._path)
+        assert lines and lines[-1].step == metrics.step
+        self._file.close()
+        _replace(self._path, [*lines[:-1], metrics])
+        self._open()
 
     def sync(self) -> None:
         """Onto the disk: called before a checkpoint of the same step is committed."""
-        os.fsync(self._file.fileno())
+        with _named_errors("write", self._path):
+            os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        self._file.close()
+        with suppress(OSError):  # of a line that could not be written: append has said so
+            self._file.close()
 
 
 def read(path: Path) -> list[Metrics]:
     """Every whole line; a last line that a kill has cut short is left out."""
     if not path.exists():
         return []
-    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    with _named_errors("read", path):
+        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     read_lines = []
     for number, line in enumerate(lines, 1):
         try:
@@ -72,11 +101,17 @@ def read(path: Path) -> list[Metrics]:
     return read_lines
 
 
-def cut_back(path: Path, step: int) -> float:
-    """Drops every line after `step`; returns the wall_s of the last one kept."""
+def cut_back(path: Path, step: int) -> Metrics | None:
+    """Drops every line after `step`; returns the last one kept."""
     kept = [metrics for metrics in read(path) if metrics.step <= step]
+    _replace(path, kept)
+    return kept[-1] if kept else None
+
+
+def _replace(path: Path, lines: Iterable[Metrics]) -> None:
+    """Atomically, the whole file."""
     partial = path.with_name(f".{path.name}.partial")
-    with partial.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(metrics.to_json() + "\n" for metrics in kept)
-    commit(partial, path)
-    return kept[-1].wall_s if kept else 0.0
+    with _named_errors("write", path):
+        with partial.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(metrics.to_json() + "\n" for metrics in lines)
+        commit(partial, path)

@@ -21,9 +21,10 @@ from . import checkpoint as checkpoints
 from .api import Model
 from .backends import BACKENDS, check_backend, open_session
 from .checkpoint import Checkpoint
-from .config import Recipe, RunConfig, TrainConfig, preset
+from .config import ModelConfig, Recipe, RunConfig, TrainConfig, preset
 from .corpus import Corpus, corpus_of, known_corpus, read_corpus
 from .errors import CheckpointError, ConfigError, CorpusError, NonFiniteError
+from .folder_lock import FolderLock, lock_folder
 from .metrics import METRICS_FILE, Metrics, MetricsFile, cut_back
 from .tokenizer import Ids
 
@@ -43,7 +44,12 @@ class Run:
         self.run: RunConfig = about.run
         self.saved_step: int | None = None
         """The step of the checkpoint on the disk."""
+        self.evaluating = False
+        """An exception is harmless now: the next call makes up for the evaluation."""
+        self._lock: FolderLock | None = None if out is None else lock_folder(out)
         self._metrics: MetricsFile | None = None
+        self._unevaluated: Metrics | None = None
+        """The last step's line, recorded without the validation loss that is due."""
         self._failed = ""
         """Why the state is not to be saved; empty while it is sound."""
         self._began = self._saved_at = time.monotonic()
@@ -53,13 +59,44 @@ class Run:
         """Optimizer steps done."""
         return self.model.about.step
 
+    def done(self) -> bool:
+        """The last step and its evaluation are behind."""
+        return self.step >= self.train.steps and self._unevaluated is None
+
     def __iter__(self) -> Run:
         return self
 
     def __next__(self) -> Metrics:
-        """One optimizer step, its evaluation and autosave where they are due."""
-        if self._failed or self.step >= self.train.steps:
+        """One optimizer step, its evaluation and autosave where they are due.
+
+        Where an exception (a Ctrl-C) ends the evaluation, the step is recorded without it and
+        may be saved; the next call, also after a resume, evaluates it and gives its Metrics.
+        """
+        if self._failed or self.done():
             raise StopIteration
+        metrics = self._unevaluated
+        recorded = metrics is not None
+        if metrics is None:
+            metrics = self._optimizer_step()
+        if self._evaluation_due():
+            try:
+                metrics = self._evaluated(metrics)
+            except BaseException:
+                if not self._failed:
+                    if not recorded:
+                        self._record(metrics)
+                    self._unevaluated = metrics
+                raise
+        self._record(metrics, again=recorded)
+        self._unevaluated = None
+        if self.step == self.train.steps or self._autosave_due():
+            self.save()
+        if self.done():
+            self._lock = None
+        return metrics
+
+    def _optimizer_step(self) -> Metrics:
+        """The step alone; NonFiniteError where it changed nothing."""
         began = time.perf_counter()
         self._failed = f"step {self.step + 1} was interrupted half-way"  # should an exception come
         result = self.model.session.step()
@@ -69,37 +106,48 @@ class Run:
             raise NonFiniteError(self._diverged(result.step + 1, result.loss, result.grad_norm))
         self.model.about.step = result.step + 1
         self._failed = ""
-        val_loss = self._evaluate()
-        if val_loss is not None and not math.isfinite(val_loss):
-            self._failed = f"the validation loss of step {self.step} was not finite"
-            raise NonFiniteError(
-                f"step {self.step}: the validation loss is {val_loss}; training has stopped. "
-                f"{self._what_is_safe()}"
-            )
         tokens = self.train.grad_accum * self.train.batch_size * self.model.config.ctx
-        metrics = Metrics(
+        return Metrics(
             step=self.step,
             loss=result.loss,
             lr=result.lr,
             grad_norm=result.grad_norm,
             tokens_per_s=tokens / max(seconds, 1e-9),
             wall_s=time.monotonic() - self._began,
-            val_loss=val_loss,
         )
-        if self._metrics is not None:
-            self._metrics.append(metrics)
-        if self.step == self.train.steps or self._autosave_due():
-            self.save()
-        return metrics
 
-    def _evaluate(self) -> float | None:
-        """Validation loss where it is due: the whole split after the last step."""
-        session = self.model.session
-        if self.step == self.train.steps:
-            return session.evaluate("val")
-        if self.step % self.run.eval_interval == 0:
-            return session.evaluate("val", self.run.eval_batches)
-        return None
+    def _evaluation_due(self) -> bool:
+        return self.step == self.train.steps or self.step % self.run.eval_interval == 0
+
+    def _evaluated(self, metrics: Metrics) -> Metrics:
+        """With the validation loss: of the whole split after the last step."""
+        n_batches = 0 if self.step == self.train.steps else self.run.eval_batches
+        self.evaluating = True
+        try:
+            val_loss = self.model.session.evaluate("val", n_batches)
+        finally:
+            self.evaluating = False
+        if not math.isfinite(val_loss):
+            self._failed = f"the validation loss of step {self.step} was not finite"
+            raise NonFiniteError(
+                f"step {self.step}: the validation loss is {val_loss}; training has stopped. "
+                f"{self._what_is_safe()}"
+            )
+        return dataclasses.replace(
+            metrics, val_loss=val_loss, wall_s=time.monotonic() - self._began
+        )
+
+    def _record(self, metrics: Metrics, again: bool = False) -> None:
+        """A line in metrics.jsonl; again: in place of the step's line that is there."""
+        if self._metrics is None:
+            return
+        failed = f"step {metrics.step} could not be recorded in {METRICS_FILE}"
+        self._failed = failed  # should an exception come
+        if again:
+            self._metrics.amend(metrics)
+        else:
+            self._metrics.append(metrics)
+        self._failed = ""
 
     def _autosave_due(self) -> bool:
         seconds = self.run.autosave_seconds
@@ -138,17 +186,20 @@ class Run:
             self.saved_step = self.step
         self._saved_at = time.monotonic()
 
-    def open_files(self, wall_s: float) -> None:
-        """From here on steps are recorded in `out`."""
+    def open_files(self, last: Metrics | None = None) -> None:
+        """From here on steps are recorded in `out`, after its last line."""
         if self.out is not None:
             self._metrics = MetricsFile(self.out / METRICS_FILE)
         self._saved_at = time.monotonic()
-        self._began = self._saved_at - wall_s
+        self._began = self._saved_at - (last.wall_s if last else 0.0)
+        if last and last.step == self.step and last.val_loss is None and self._evaluation_due():
+            self._unevaluated = last
 
     def close(self) -> None:
-        """Closes files and gives the memory back, without saving."""
+        """Closes files and gives memory and folder back, without saving."""
         if self._metrics is not None:
             self._metrics.close()
+        self._lock = None
         self.model.close()
 
 
@@ -187,10 +238,11 @@ def train(
     run = _open(about, text, tokens, folder, threads)
     run.model.session.init_weights()
     if folder is not None:
-        for name in (checkpoints.MODEL_FILE, METRICS_FILE):
-            (folder / name).unlink(missing_ok=True)
-        run.save()
-    run.open_files(wall_s=0.0)
+        if not overwrite:
+            _refuse_existing(folder, about.config)  # another process may have been faster
+        run.save()  # replaces a run that was there, and leaves it where the disk is full
+        (folder / METRICS_FILE).unlink(missing_ok=True)
+    run.open_files()
     return run
 
 
@@ -209,10 +261,14 @@ def resume(
     schedule; extend_to: the same for any schedule, whose cosine then ends there.
     """
     folder = Path(folder)
+    if folder.is_file():
+        raise CheckpointError(f"{folder} is a file; a run is resumed by its folder {folder.parent}")
+    lock = lock_folder(folder) if folder.exists() else None  # before another's save is half seen
     about = checkpoints.load(folder, moments=True)
     if about.train is None or about.run is None:
         raise CheckpointError(f"{folder} was not saved by a run, so there is nothing to go on with")
-    about.train = _with_last_step(about, steps, extend_to)
+    train = _with_last_step(about, steps, extend_to)
+    longer, about.train = train != about.train, train
     if backend is None:
         backend = about.backend if about.backend in BACKENDS else "native"
     about.backend = check_backend(backend)
@@ -224,6 +280,10 @@ def resume(
     about.tensors, about.moments = {}, None
     run.model.session.step_number = run.saved_step = about.step
     run.open_files(cut_back(folder / METRICS_FILE, about.step))
+    if longer:
+        run.saved_step = None
+        run.save()  # so that a kill before the next save does not forget the new last step
+    del lock
     return run
 
 
@@ -235,12 +295,18 @@ def _recipe(config: Recipe | str | Mapping[str, Any] | None) -> Recipe:
     return preset(**config)
 
 
-def _refuse_existing(folder: Path) -> None:
+def _refuse_existing(folder: Path, config: ModelConfig | None = None) -> None:
+    """A run, and a config.json that is not the one that a run of this config writes."""
     there = [n for n in (checkpoints.MODEL_FILE, METRICS_FILE) if (folder / n).exists()]
     if there:
         raise CheckpointError(
             f"{folder} holds a run already ({', '.join(there)}): go on with it by --resume "
             f"{folder}, choose another --out, or replace it by --overwrite"
+        )
+    if config is not None and not checkpoints.config_file_is_of(folder, config):
+        raise CheckpointError(
+            f"{folder} holds a {checkpoints.CONFIG_FILE} of something else, which the run would "
+            f"replace: choose another --out, or replace it by --overwrite"
         )
 
 

@@ -134,3 +134,51 @@ def test_a_resume_after_ctrl_c_is_exact(folder: Path) -> None:
         resumed = finish(folder, *output.split("tabgpt ")[-1].split(), "--threads", 1)
         assert f"resuming after step {step} of {STEPS}" in resumed
     assert_same(folder / "whole", folder / "run")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_ctrl_c_does_not_wait_for_an_evaluation(folder: Path, backend: str) -> None:
+    """It takes a minute and more; what was interrupted is evaluated after the resume."""
+    (folder / "tiny.txt").write_text(tiny_run.TEXT * 600, encoding="utf-8")
+    options = (*OPTIONS, "--backend", backend, "--eval-interval", 2, "--eval-batches", 1000000)
+    process = popen(folder, *options, "--out", "run")
+    wait_for_lines(folder / "run", 1, process)
+    time.sleep(1)  # into the evaluation
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=10)
+    assert process.returncode == 128 + signal.SIGINT
+    assert f"Saved step 2 of {STEPS}. Go on: tabgpt train --resume run" in output
+    assert checkpoints.load(folder / "run", moments=True).step == len(lines_of(folder / "run")) == 2
+
+
+def test_a_reader_that_goes_away_loses_no_step(folder: Path) -> None:
+    """`tabgpt train | head -4`."""
+    options = (*OPTIONS, "--autosave-seconds", 0, "--eval-interval", 40)
+    process = popen(folder, *options, "--steps", 100000, "--out", "run")
+    assert process.stdout is not None
+    for _ in range(4):
+        process.stdout.readline()
+    process.stdout.close()
+    process.wait(timeout=60)
+    about = checkpoints.load(folder / "run", moments=True)
+    assert about.step == len(lines_of(folder / "run")) >= 40
+
+
+def test_a_closed_terminal_saves_and_nohup_does_not_mind(folder: Path) -> None:
+    options = (*OPTIONS, "--autosave-seconds", 0, "--steps", 100000)
+    process = popen(folder, *options, "--out", "run")
+    wait_for_lines(folder / "run", 15, process)
+    process.send_signal(signal.SIGHUP)
+    process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGHUP
+    assert checkpoints.load(folder / "run", moments=True).step == len(lines_of(folder / "run"))
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        process = popen(folder, "train", "--resume", "run", "--threads", 1)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    lines = len(lines_of(folder / "run"))
+    process.send_signal(signal.SIGHUP)
+    wait_for_lines(folder / "run", lines + 15, process)
+    process.kill()
+    process.communicate()
