@@ -15,10 +15,10 @@ SITE = Path(__file__).resolve().parents[1] / "browser" / "dist"
 
 
 @contextlib.contextmanager
-def serve_lab() -> Iterator[str]:
+def serve_lab(site: Path = SITE) -> Iterator[str]:
     """`tabgpt lab` as a person starts it; gives the address that it prints."""
-    assert (SITE / "index.html").exists(), "the site is not built: run `make site`"
-    command = [sys.executable, "-u", "-m", "tabgpt", "lab", "--port", "0", "--site", str(SITE)]
+    assert (site / "index.html").exists(), "the site is not built: run `make site`"
+    command = [sys.executable, "-u", "-m", "tabgpt", "lab", "--port", "0", "--site", str(site)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         line = server.stdout.readline()

@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
 
 import matmul_native  # noqa: E402
+import matmul_tab  # noqa: E402
 import pairs  # noqa: E402
 import record  # noqa: E402
 
@@ -91,3 +92,18 @@ def test_native_step_is_compared_with_pytorch() -> None:
     assert_recorded("step-torch", results, *step_torch.verdict(results))
     results[0]["losses_relative"] = float("nan")
     assert not step_torch.verdict(results)[0]
+
+
+def test_products_in_the_tab_are_compared_with_register_loops_and_one_thread() -> None:
+    with matmul_tab.open_tab(count=2, sample_s=SAMPLE_S) as tab:
+        results = matmul_tab.run(tab, (16, 33, 12), [], (24, 40, 20))
+    loops = {f"{rows}x{columns}" for rows, columns in matmul_tab.LOOPS}
+    for kernels in matmul_tab.KERNELS:
+        rows = [row for row in results if row["build"] == kernels]
+        assert {row["loop"] for row in rows} == loops
+        assert {row["isa"] for row in rows} == {f"wasm-{kernels}"}
+        threaded = [row for row in results if row["build"] == f"{kernels}-threads"]
+        assert {row["form"] for row in threaded} == set(matmul_tab.FORMS)
+    assert_recorded("matmul-tab", results, *matmul_tab.verdict(results))
+    for key in ("error", "loop_error"):
+        assert not matmul_tab.verdict([*results, {"error": 0, "loop_error": 0, key: 2}])[0]
