@@ -320,7 +320,7 @@ MUTANTS = [
     _oracle(
         "sampling.py",
         "of equal logits the highest id stands first",
-        'np.argsort(-z, kind="stable")',
-        'len(z) - 1 - np.argsort(-z[::-1], kind="stable")',
+        'np.argsort(-logits, kind="stable")',
+        'len(logits) - 1 - np.argsort(-logits[::-1], kind="stable")',
     ),
 ]

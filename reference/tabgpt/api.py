@@ -16,7 +16,7 @@ from . import layout
 from .backends import Session, check_backend, open_session
 from .checkpoint import Checkpoint
 from .config import FIELDS, ModelConfig, SampleConfig, TrainConfig
-from .errors import CheckpointError, TokenizerError
+from .errors import BackendError, CheckpointError, TokenizerError
 from .tokenizer import Tokenizer
 
 Array = NDArray[Any]
@@ -50,11 +50,11 @@ class Model:
 
     def logits(self, tokens: ArrayLike) -> Array:
         """tokens (B, T), T <= ctx -> (B, T, V)."""
-        return self.session.logits(np.asarray(tokens))
+        return self.session.logits(_ids("tokens", tokens))
 
     def loss(self, tokens: ArrayLike, targets: ArrayLike) -> float:
         """Mean cross-entropy of tokens, targets (B, T), without dropout; any B."""
-        tokens, targets = np.asarray(tokens), np.asarray(targets)
+        tokens, targets = _ids("tokens", tokens), _ids("targets", targets)
         rows = self._batch_size
         if tokens.ndim != 2 or len(tokens) <= rows or tokens.shape != targets.shape:
             return self.session.loss(tokens, targets)  # which names what is wrong with them
@@ -71,7 +71,7 @@ class Model:
         self, tokens: ArrayLike, targets: ArrayLike
     ) -> tuple[float, dict[str, Array]]:
         """The loss, and its gradients by Hugging Face's name, shaped like the weights."""
-        tokens, targets = np.asarray(tokens), np.asarray(targets)
+        tokens, targets = _ids("tokens", tokens), _ids("targets", targets)
         session = self._with_gradients(len(tokens) if tokens.ndim else 1)
         loss = session.loss_and_grads(tokens, targets)
         return loss, {name: session.tensor(f"grad:{name}").copy() for name in self.weights()}
@@ -165,6 +165,16 @@ class Model:
         """Gives the memory back; the model is of no use afterwards."""
         self.close_gradients()
         self.session.close()
+
+
+def _ids(what: str, value: ArrayLike) -> Array:
+    """As an array; the session checks its type, shape and range."""
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise BackendError(
+            f"{what} is no (B, T) array, for its rows differ in length; cut them to one length"
+        ) from None
 
 
 def decode_stream(tokenizer: Tokenizer, ids: Iterator[int], stop: str = "") -> Iterator[str]:

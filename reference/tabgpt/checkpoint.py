@@ -203,13 +203,24 @@ def _files(path: Path) -> list[Path]:
     if (path / MODEL_FILE).exists():
         return [path / MODEL_FILE]
     if (path / _INDEX_FILE).exists():
-        index = _json_object((path / _INDEX_FILE).read_text(encoding="utf-8"), _INDEX_FILE)
-        names = sorted(set(dict(index.get("weight_map", {})).values()))
-        if not names or any(Path(name).name != name for name in names):
-            raise CheckpointError(f"{path / _INDEX_FILE} names no files of this folder: {names}")
-        return [path / name for name in names]
+        files = _json_file(path / _INDEX_FILE).get("weight_map")
+        names = list(files.values()) if isinstance(files, dict) else []
+        if not names or any(not isinstance(n, str) or Path(n).name != n for n in names):
+            raise CheckpointError(
+                f"{path / _INDEX_FILE} names no files of this folder: its weight_map is "
+                f"{str(files)[:200]}"
+            )
+        return [path / name for name in sorted(set(names))]
     there = ", ".join(sorted(item.name for item in path.iterdir())[:8]) or "nothing"
     raise CheckpointError(f"{path} holds no {MODEL_FILE}; there is: {there}")
+
+
+def _json_file(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CheckpointError(f"cannot read {path}: {error}") from None
+    return _json_object(text, str(path))
 
 
 def _json_object(text: str, what: str) -> dict[str, Any]:
@@ -229,7 +240,7 @@ def _transformers_config(folder: Path) -> ModelConfig:
             f"the file was not saved by tabgpt, and there is no {path} beside it that describes "
             f"the model"
         )
-    return hf.config_from_hf(_json_object(path.read_text(encoding="utf-8"), str(path)))
+    return hf.config_from_hf(_json_file(path))
 
 
 def _described(metadata: Mapping[str, str]) -> Checkpoint:

@@ -12,8 +12,8 @@ import typer
 
 from . import layout
 from .cli_options import given_fields, with_fields
-from .config import DEFAULT_PRESET, preset, preset_names, preset_title
-from .errors import ConfigError, TabgptError
+from .config import DEFAULT_PRESET, ModelConfig, TrainConfig, preset, preset_names, preset_title
+from .errors import BackendError, ConfigError, TabgptError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -189,7 +189,7 @@ def evaluate(
     ] = None,
     split: Annotated[str, typer.Option(help="Which part.", metavar="val|train")] = "val",
     batches: Annotated[
-        int, typer.Option(help="Seeded batches; 0 is the whole split.", metavar="N", min=0)
+        int, typer.Option(help="Seeded batches; 0 is the whole split.", metavar="N")
     ] = 0,
     backend: Backend = "native",
     threads: Threads = None,
@@ -224,6 +224,7 @@ def info(checkpoint: Checkpoint) -> None:
         rows |= {key: value for key, value in about.train.to_dict().items() if key != "steps"}
     rows |= {f"corpus {key}": value for key, value in (about.corpus or {}).items()}
     rows["trained by"] = about.backend or "not known"
+    rows["memory"] = _memory(about.config, about.train)
     _print_rows(rows)
 
 
@@ -289,6 +290,22 @@ def lab(
     from .serve import serve
 
     serve(host, port, open_browser, site)
+
+
+def _memory(config: ModelConfig, train: TrainConfig | None) -> str:
+    from .backends import default_threads
+
+    try:
+        from .backends.native import planned_memory
+    except BackendError as error:
+        return f"not known: {error}"
+
+    def mib(mode: str, plan: TrainConfig) -> str:
+        total = planned_memory(config, plan, mode, default_threads())["total"]
+        return f"{total / 2**20:,.1f} MiB"
+
+    training = f", {mib('train', train)} to train it" if train is not None else ""
+    return f"{mib('infer', train or TrainConfig(batch_size=1))} to use it{training}"
 
 
 def _print_rows(rows: dict[str, Any]) -> None:

@@ -68,7 +68,12 @@ class Field:
             return value
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise ConfigError(f"{self.name} is {value!r}, not a number; it must be {self.range()}")
-        number = float(value)
+        try:
+            number = float(value)
+        except OverflowError:
+            raise ConfigError(
+                f"{self.name} is beyond 1.8e308, the largest float64; it must be {self.range()}"
+            ) from None
         if not math.isfinite(number):
             raise ConfigError(f"{self.name} is {number}; it must be {self.range()}")
         if self.type == "int" and number != math.floor(number):

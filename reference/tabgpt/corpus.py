@@ -113,10 +113,16 @@ def _cached(name: str, sha256: str, make: Callable[[], bytes]) -> Path:
     found = hashlib.sha256(raw).hexdigest()
     if found != sha256:
         raise CorpusError(f"{name} came out with sha256 {found}, not {sha256}; nothing was kept")
-    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{name}.{os.getpid()}.part")
-    partial.write_bytes(raw)
-    partial.replace(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(raw)
+        partial.replace(path)
+    except OSError as error:
+        raise CorpusError(
+            f"cannot keep {name} in {path.parent}: {error.strerror}; set TABGPT_CACHE to a folder "
+            f"that can be written"
+        ) from None
     return path
 
 

@@ -27,9 +27,9 @@ def choose(logits: Logits, temperature: float, top_k: int, top_p: float, u: floa
         )
     if temperature == 0:
         return int(np.argmax(logits))
-    z = logits / temperature
-    order = np.argsort(-z, kind="stable")[: top_k or None]
-    weights = np.exp(z[order] - z[order[0]])
+    order = np.argsort(-logits, kind="stable")[: top_k or None]
+    with np.errstate(over="ignore"):  # however small the temperature: exp(-inf) is 0
+        weights = np.exp((logits[order] - logits[order[0]]) / temperature)
     cumulative = np.cumsum(weights / weights.sum())
     n_kept = min(int(np.searchsorted(cumulative, top_p, side="left")) + 1, len(order))
     chosen = np.searchsorted(cumulative[:n_kept], u * cumulative[n_kept - 1], side="right")

@@ -184,6 +184,8 @@ def find_site(site: Path | None = None) -> Path:
 
 def listen(host: str, port: int | None) -> socket.socket:
     """A listening socket: the port asked for; else the default one, or a free one."""
+    if not host:
+        raise TabgptError("the host is empty; give an address such as 127.0.0.1, or leave it out")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for candidate in (DEFAULT_PORT, 0) if port is None else (port,):
         listener = socket.socket(family, socket.SOCK_STREAM)

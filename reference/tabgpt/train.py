@@ -21,7 +21,7 @@ from . import checkpoint as checkpoints
 from .api import Model
 from .backends import BACKENDS, check_backend, open_session
 from .checkpoint import Checkpoint
-from .config import ModelConfig, Recipe, RunConfig, TrainConfig, preset
+from .config import FIELDS, ModelConfig, Recipe, RunConfig, TrainConfig, preset
 from .corpus import Corpus, corpus_of, known_corpus, read_corpus
 from .errors import CheckpointError, ConfigError, CorpusError, NonFiniteError
 from .folder_lock import FolderLock, lock_folder
@@ -382,6 +382,7 @@ def evaluate_checkpoint(
     corpus: by default the text that the checkpoint was trained on.
     """
     check_backend(backend)
+    n_batches = FIELDS["eval_batches"].check(n_batches)
     about = checkpoints.load(Path(path))
     text = _same_corpus(about, None, Path(path)) if corpus is None else corpus_of(corpus)
     tokens = about.tokenizer.encode(text.raw)

@@ -107,6 +107,23 @@ def test_shards(tmp_path: Path) -> None:
         checkpoints.load(folder)
 
 
+@pytest.mark.parametrize("weight_map", [None, [1], {}, {"a": 5}, {"a": {}}, {"a": "../x"}])
+def test_an_odd_index_is_refused(tmp_path: Path, weight_map: object) -> None:
+    folder = write(tmp_path, weights())
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    with pytest.raises(CheckpointError, match="names no files of this folder: its weight_map is"):
+        checkpoints.load(folder)
+
+
+@pytest.mark.parametrize("raw", [b"\xff\xfe", b"[]", b"{"])
+def test_a_config_that_is_no_json_object_is_refused(tmp_path: Path, raw: bytes) -> None:
+    folder = write(tmp_path, weights())
+    (folder / "config.json").write_bytes(raw)
+    with pytest.raises(CheckpointError, match=r"config\.json"):
+        checkpoints.load(folder)
+
+
 @pytest.mark.parametrize(
     ("option", "value"),
     [

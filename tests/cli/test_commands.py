@@ -10,6 +10,8 @@ import pytest
 import tiny_run
 from tabgpt import checkpoint as checkpoints
 from tabgpt import cli
+from tabgpt.backends import default_threads
+from tabgpt.backends.native import planned_memory
 from tabgpt.config import FIELDS, preset, preset_names
 
 Tabgpt = Callable[..., str]
@@ -95,10 +97,15 @@ def test_eval_gives_the_last_lines_validation_loss(folder: Path, ok: Tabgpt) -> 
     assert "train_loss" in ok("eval", "run", "--split", "train", "--corpus", "tiny.txt")
 
 
-def test_info(ok: Tabgpt) -> None:
+def test_info(folder: Path, ok: Tabgpt) -> None:
     output = ok("info", "run")
     for part in ("12 of 12", "float32", '"kind": "char"', "🦊", "tiny.txt", "native", "dropout"):
         assert part in output
+    run = preset("tiny", ctx=8, n_head=2, d_model=8, batch_size=2)
+    config = checkpoints.load(folder / "run").config
+    for mode, use in (("infer", "use"), ("train", "train")):
+        total = planned_memory(config, run.train, mode, default_threads())["total"]
+        assert f"{total / 2**20:.1f} MiB to {use} it" in output
 
 
 def test_presets(ok: Tabgpt) -> None:
@@ -168,6 +175,8 @@ REFUSED = [
     (["sample", "run", "--top-p", "0"], ["top_p is 0"]),
     (["sample", "run", "--ids", "1 x"], ["--ids is '1 x'"]),
     (["sample", "run", "--ids", "1 99"], ["token id 99"]),
+    (["eval", "run", "--batches", "-1"], ["eval_batches is -1", "from 0 to 1000000"]),
+    (["eval", "run", "--batches", "9" * 20], ["eval_batches is 9", "from 0 to 1000000"]),
     (["eval", "run", "--split", "test"], ["split is 'test'", "val or train"]),
     (["eval", "run", "--corpus", "short.txt"], ["9 tokens"]),
     (["info", "short.txt"], ["short.txt"]),

@@ -219,6 +219,11 @@ def test_a_changed_page_gets_a_new_policy(lab: Lab) -> None:
     assert ask(lab, "/changing.html").headers["Content-Security-Policy"] != first
 
 
+def test_an_empty_host_is_not_every_address() -> None:
+    with pytest.raises(serve.TabgptError, match="the host is empty"):
+        serve.listen("", None)
+
+
 def test_it_listens_on_loopback_alone_and_finds_a_free_port() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -108,6 +108,8 @@ def test_stop_text_may_span_tokens_and_bytes() -> None:
         (lambda m: m.logits([[0] * 9]), ["9", "8"]),
         (lambda m: m.logits([0, 1]), ["1", "2"]),
         (lambda m: m.logits([[0.5]]), ["float64"]),
+        (lambda m: m.logits([[0], [0, 1]]), ["tokens", "differ in length"]),
+        (lambda m: m.loss_and_grads([[0]], [[0], [0, 1]]), ["targets", "differ in length"]),
         (lambda m: m.logits(np.zeros((0, 4), int)), []),
         (lambda m: m.logits(np.zeros((1, 0), int)), ["0"]),
         (lambda m: m.loss([[0, 1]], [[0]]), ["2", "1"]),
@@ -138,6 +140,9 @@ def test_unknown_backend_and_threads(tmp_path: Path) -> None:
         tabgpt.load(tmp_path, backend="nativ")
     with pytest.raises(BackendError, match="threads is 0; it must be from 1 to 1024"):
         tabgpt.load(tmp_path, threads=0)
+    for threads in ("2", 1.5):
+        with pytest.raises(BackendError, match=f"threads is {threads!r}.*a whole number"):
+            tabgpt.load(tmp_path, threads=threads)  # type: ignore[arg-type]
 
 
 def test_an_emoji_prompt(tmp_path: Path) -> None:

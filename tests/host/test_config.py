@@ -87,6 +87,12 @@ def test_wrong_names_choices_and_combinations(values: dict[str, Any], message: s
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize("value", [10**400, -(10**400)])
+def test_numbers_beyond_float64_are_refused(value: int) -> None:
+    with pytest.raises(ConfigError, match=r"steps is beyond 1\.8e308.*from 1 to 1000000000"):
+        preset("tiny", steps=value)
+
+
 def test_unknown_preset_and_keys() -> None:
     with pytest.raises(ConfigError, match="unknown preset 'smal'; did you mean 'small'"):
         preset("smal")

@@ -120,6 +120,17 @@ def test_tinyshakespeare_that_cannot_be_reached(
         corpora.tinyshakespeare()
 
 
+def test_a_cache_that_cannot_be_written_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TABGPT_CACHE", str(tmp_path / "file" / "cache"))
+    monkeypatch.setattr(corpora, "_download_tinyshakespeare", lambda: b"")
+    monkeypatch.setattr(corpora, "TINYSHAKESPEARE_SHA256", hashlib.sha256(b"").hexdigest())
+    with pytest.raises(CorpusError, match=r"cannot keep .*; set TABGPT_CACHE to a folder"):
+        corpora.tinyshakespeare()
+
+
 def test_a_download_is_kept_only_if_its_hash_is_right(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

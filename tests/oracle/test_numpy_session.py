@@ -225,6 +225,14 @@ def test_memory_adds_up_and_knows_the_mode() -> None:
     assert infer["adam_m"] == infer["gradients"] == 0
 
 
+def test_what_memory_cannot_hold_is_refused_before_it_is_asked_for() -> None:
+    """Linux would grant it, and kill the process that touches it."""
+    train = TrainConfig(batch_size=65536)
+    config = ModelConfig(vocab_size=9, ctx=6, n_layer=1023, n_head=8, d_model=1024)
+    with pytest.raises(BackendError, match=r"needs \d{13,} bytes.*this machine has.*batch_size"):
+        open_session("numpy", config, train, TOKENS, "train")
+
+
 @pytest.mark.parametrize(
     ("tokens", "message"),
     [

@@ -44,6 +44,13 @@ def test_temperature_divides_the_logits() -> None:
     assert sampling.choose(logits, 2.0, 0, 1.0, 0.54) == 0
 
 
+@pytest.mark.parametrize("temperature", [1e-300, 5e-324])
+@pytest.mark.filterwarnings("error")
+def test_the_smallest_temperatures_take_the_likeliest(temperature: float) -> None:
+    logits = np.array([-3.0, 4.0, 3.9, 1.0])
+    assert sampling.choose(logits, temperature, 0, 1.0, 0.999) == 1
+
+
 def tokens_reachable(logits: np.ndarray, top_k: int, top_p: float) -> list[int]:
     grid = (np.arange(2000) + 0.5) / 2000
     return sorted({sampling.choose(logits, 1.0, top_k, top_p, u) for u in grid})

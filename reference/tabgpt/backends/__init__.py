@@ -95,8 +95,8 @@ def open_session(
 ) -> Session:
     """A session of zeros: `init_weights()` or the caller fills it. tokens: the corpus (N,)."""
     check_backend(backend)
-    if threads is not None and not 1 <= threads <= 1024:
-        raise BackendError(f"threads is {threads}; it must be from 1 to 1024")
+    if threads is not None and not (isinstance(threads, int | np.integer) and 1 <= threads <= 1024):
+        raise BackendError(f"threads is {threads!r}; it must be from 1 to 1024, a whole number")
     if backend == "numpy":
         from .numpy import NumpySession
 

@@ -40,6 +40,14 @@ def core_config(config: ModelConfig, train: TrainConfig | None = None) -> _core.
         return _core.Config({**config.to_dict(), **(train or TrainConfig()).to_dict()})
 
 
+def planned_memory(
+    config: ModelConfig, train: TrainConfig | None, mode: str, threads: int
+) -> dict[str, int]:
+    """Bytes by role, and "total", that a session will hold, without the corpus's tokens."""
+    with _core_errors():
+        return _core.memory(core_config(config, train), mode, threads, 0)
+
+
 class NativeSession:
     """The protocol of `backends` over `tabgpt._core`; tensors are views of the core's memory."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -38,16 +40,17 @@ class NumpySession:
         self.mode = mode
         self.step_number = 0
         self._layout = layout.tensors(config)
-        self._params = self._zeros()
-        roles = ("grad", "m", "v") if mode != "infer" else ()
-        self._roles = {role: self._zeros() for role in roles}
-        self._acts: model.Tensors = {}
-        self._dacts: model.Tensors = {}
         self._splits: dict[str, NDArray[np.integer]] = {}
         if tokens is not None:
             tokens = self._ids("corpus", tokens, ndim=1)
             train_part, val_part = batches.split(tokens, config.ctx)
             self._splits = {"train": train_part, "val": val_part}
+            self._refuse_what_memory_cannot_hold()
+        self._params = self._zeros()
+        roles = ("grad", "m", "v") if mode != "infer" else ()
+        self._roles = {role: self._zeros() for role in roles}
+        self._acts: model.Tensors = {}
+        self._dacts: model.Tensors = {}
 
     def _zeros(self) -> model.Tensors:
         return {tensor.name: np.zeros(tensor.shape) for tensor in self._layout}
@@ -210,11 +213,11 @@ class NumpySession:
     def memory(self) -> dict[str, int]:
         """Bytes by role; activations and workspace are what a batch needs at its peak, roughly."""
         config = self.config
-        n = sum(array.size for array in self._params.values())
+        n = sum(math.prod(tensor.shape) for tensor in self._layout)
         training = self.mode != "infer"
         B = self.train_config.batch_size if training else 1
-        acts = sum(map(np.prod, layout.activations(config, B, config.ctx).values()))
-        dacts = sum(map(np.prod, layout.activation_gradients(config, B, config.ctx).values()))
+        acts = sum(map(math.prod, layout.activations(config, B, config.ctx).values()))
+        dacts = sum(map(math.prod, layout.activation_gradients(config, B, config.ctx).values()))
         # Attention holds scores, probabilities, dropout's factor and a product at once.
         workspace = 4 * B * config.n_head * config.ctx**2
         roles = {
@@ -227,8 +230,22 @@ class NumpySession:
             "workspace": workspace,
             "tokens": sum(part.size for part in self._splits.values()),
         }
-        sizes = {role: int(count) * _FLOAT64 for role, count in roles.items()}
+        sizes = {role: count * _FLOAT64 for role, count in roles.items()}
         return sizes | {"total": sum(sizes.values())}
+
+    def _refuse_what_memory_cannot_hold(self) -> None:
+        """Linux grants more than it has, and kills who touches it."""
+        if not hasattr(os, "sysconf"):
+            return
+        need, there = (
+            self.memory()["total"],
+            os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE"),
+        )
+        if need > there:
+            raise BackendError(
+                f"the session needs {need} bytes, and this machine has {there}; use a smaller "
+                f"model or batch_size, or the native backend, which needs less"
+            )
 
     def close(self) -> None:
         """Lets go of every array; the session is of no use afterwards."""
