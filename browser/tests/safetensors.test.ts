@@ -66,14 +66,28 @@ const BAD: [string, Bytes, RegExp][] = [
   ["a negative size", file({ w: entry(0, 8, [-2]) }, eight), /"w" has the shape \[-2\]/],
   ["a fractional size", file({ w: entry(0, 8, [1.5]) }, eight), /"w" has the shape/],
   ["offsets in the wrong order", file({ w: { dtype: "F32", shape: [2], data_offsets: [8, 0] } }, eight), /"w" has the offsets/],
-  ["no offsets", file({ w: { dtype: "F32", shape: [2] } }, eight), /"w" has the offsets/],
+  ["no offsets", file({ w: { dtype: "F32", shape: [2] } }, eight), /"w" needs dtype, shape and data_offsets, it has dtype, shape$/],
+  ["odd offsets", file({ w: { dtype: "F32", shape: [2], data_offsets: [8] } }, eight), /"w" has the offsets \[8\]/],
   ["a wrong length", file({ w: entry(0, 8, [3]) }, eight), /"w" of shape \[3\] and dtype F32 needs 12 bytes/],
   ["a hole at the start", file({ w: entry(4, 8, [1]) }, eight), /4 bytes before tensor "w"/],
   ["a hole between", file({ a: entry(0, 4), b: entry(8, 12) }, new Uint8Array(12)), /4 bytes before tensor "b"/],
   ["an overlap", file({ a: entry(0, 8), b: entry(4, 8) }, eight), /"b" overlaps the one before it by 4 bytes/],
   ["bytes at the end", file({ a: entry(0, 4) }, eight), /4 bytes after the last tensor/],
   ["truncated data", file({ a: entry(0, 8), b: entry(8, 16) }, eight), /truncated: tensor "b"/],
+  // Found by tests/fuzz_checkpoints.py: all of these were read, or not refused by name.
+  ["metadata that is a list", file({ __metadata__: ["a"] }), /metadata/],
+  ["a tensor twice", file('{"w":{},"w":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}'), /a name twice/],
+  ["a field twice", file('{"w":{"dtype":"F64","dtype":"F32","shape":[0],"data_offsets":[0,0]}}'), /a name twice/],
+  ["metadata twice", file('{"__metadata__":{"a":"b","\\u0061":"c"}}'), /a name twice/],
+  ["a field too many", file({ w: { ...entry(0, 0), stride: 4 } }), /"w" needs .* shape, stride$/],
+  ["a byte-order mark", file("\ufeff{}"), /no JSON/],
+  ["a shape nested deeply", file(`{"w":{"dtype":"F32","shape":${"[".repeat(1e5)}${"]".repeat(1e5)},"data_offsets":[0,0]}}`), /"w" has the shape/],
 ];
+
+test("a string that looks like a name is none", () => {
+  const metadata = { a: '", "b": "', "c:": ':"d":' };
+  expect(readSafetensors(file({ __metadata__: metadata })).metadata).toEqual(metadata);
+});
 
 test.each(BAD)("%s is refused", (_name, bytes, message) => {
   expect(() => readSafetensors(bytes)).toThrow(message);

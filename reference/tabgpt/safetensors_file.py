@@ -14,6 +14,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from reprlib import repr as shown
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,8 @@ from .errors import CheckpointError
 
 HEADER_LIMIT = 100_000_000
 """Bytes; the safetensors library's own limit."""
+_COUNT_LIMIT = 2**63
+"""No count or size reaches it: NumPy has none larger, even for a tensor that is empty."""
 _DTYPES_BY_BYTES = {1: "BOOL U8 I8 F8_E5M2 F8_E4M3", 2: "I16 U16 F16 BF16", 4: "I32 U32 F32"}
 _DTYPES_BY_BYTES[8] = "I64 U64 F64"
 _ITEM_BYTES = {name: size for size, names in _DTYPES_BY_BYTES.items() for name in names.split()}
@@ -113,25 +116,31 @@ def _entry(path: Path, name: str, value: Any, data_start: int) -> Entry:
     """One tensor's description, checked alone."""
 
     def whole(numbers: Any) -> bool:
-        return isinstance(numbers, list) and all(type(n) is int and n >= 0 for n in numbers)
+        return isinstance(numbers, list) and all(
+            type(n) is int and 0 <= n < _COUNT_LIMIT for n in numbers
+        )
 
     if not isinstance(value, dict) or set(value) != {"dtype", "shape", "data_offsets"}:
         raise CheckpointError(
             f"{path} is corrupt: tensor {name} needs dtype, shape and data_offsets, it has "
-            f"{sorted(value) if isinstance(value, dict) else value!r}"
+            f"{shown(sorted(value) if isinstance(value, dict) else value)}"
         )
     dtype, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
     if not isinstance(dtype, str) or dtype not in _ITEM_BYTES:
-        raise CheckpointError(f"{path}: tensor {name} has the unknown dtype {dtype!r}")
+        raise CheckpointError(f"{path}: tensor {name} has the unknown dtype {shown(dtype)}")
     if not whole(shape):
-        raise CheckpointError(f"{path} is corrupt: tensor {name} has the shape {shape!r}")
+        raise CheckpointError(f"{path} is corrupt: tensor {name} has the shape {shown(shape)}")
     if not whole(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
-        raise CheckpointError(f"{path} is corrupt: tensor {name} has the offsets {offsets!r}")
+        raise CheckpointError(f"{path} is corrupt: tensor {name} has the offsets {shown(offsets)}")
+    if math.prod(n for n in shape if n) * _ITEM_BYTES[dtype] >= _COUNT_LIMIT:
+        raise CheckpointError(
+            f"{path} is corrupt: tensor {name} has the shape {shown(shape)}, beyond 2^63 bytes"
+        )
     need = math.prod(shape) * _ITEM_BYTES[dtype]
     if offsets[1] - offsets[0] != need:
         raise CheckpointError(
-            f"{path} is corrupt: tensor {name} with shape {shape} and dtype {dtype} takes {need} "
-            f"bytes, but its offsets {offsets} hold {offsets[1] - offsets[0]}"
+            f"{path} is corrupt: tensor {name} with shape {shown(shape)} and dtype {dtype} takes "
+            f"{need} bytes, but its offsets {offsets} hold {offsets[1] - offsets[0]}"
         )
     return Entry(name, dtype, tuple(shape), data_start + offsets[0], data_start + offsets[1])
 

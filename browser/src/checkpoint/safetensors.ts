@@ -47,21 +47,45 @@ function dataStart(head: Uint8Array<ArrayBuffer>, fileLength: number, name: stri
   return start;
 }
 
+function isObject(value: unknown): value is Header {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Refuses names that come twice, of which JSON.parse keeps the last: it holds fewer than the text. */
+function checkNames(json: string, header: Header, name: string): void {
+  let written = 0;
+  for (const [, colon] of json.matchAll(/"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?/g)) if (colon) written++;
+  let kept = Object.keys(header).length;
+  for (const value of Object.values(header)) if (isObject(value)) kept += Object.keys(value).length;
+  if (written !== kept) throw new TabgptError(`the header of ${name} holds a name twice; the file is damaged`);
+}
+
 function parseHeader(json: Uint8Array<ArrayBuffer>, name: string): { entries: Header; metadata: Record<string, string> } {
   let header: unknown;
+  let text: string;
   try {
-    header = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(json));
+    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(json); // true: keep it, as no JSON
+    header = JSON.parse(text);
   } catch (error) {
     throw new TabgptError(`the header of ${name} is no JSON (${messageOf(error)}); the file is damaged`);
   }
-  if (typeof header !== "object" || header === null || Array.isArray(header)) {
+  if (!isObject(header)) {
     throw new TabgptError(`the header of ${name} is no JSON object; the file is damaged`);
   }
-  const { __metadata__: metadata = {}, ...entries } = header as Header;
-  if (typeof metadata !== "object" || metadata === null || !Object.values(metadata).every((v) => typeof v === "string")) {
+  const { __metadata__: metadata = {}, ...entries } = header;
+  if (!isObject(metadata) || !Object.values(metadata).every((v) => typeof v === "string")) {
     throw new TabgptError(`the metadata of ${name} is not a map of strings; the file is damaged`);
   }
+  for (const [tensor, entry] of Object.entries(entries)) checkKeys(tensor, entry);
+  checkNames(text, header, name);
   return { entries, metadata: metadata as Record<string, string> };
+}
+
+function checkKeys(tensor: string, entry: unknown): void {
+  const keys = isObject(entry) ? Object.keys(entry).sort().join(", ") : "no object";
+  if (keys !== "data_offsets, dtype, shape") {
+    throw new TabgptError(`tensor "${tensor}" needs dtype, shape and data_offsets, it has ${keys || "nothing"}`);
+  }
 }
 
 /** A file's metadata without reading its tensors. */
@@ -72,27 +96,37 @@ export async function readMetadata(file: Blob, name: string): Promise<Record<str
   return parseHeader(await read(PREFIX, start), name).metadata;
 }
 
+/** A part of the header for a message, short; what is nested too deeply has no JSON. */
+function shown(value: unknown): string {
+  try {
+    const json = JSON.stringify(value) ?? "nothing";
+    return json.length > 100 ? `${json.slice(0, 100)}…` : json;
+  } catch {
+    return "something nested too deeply";
+  }
+}
+
 function isCount(value: unknown): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
 }
 
 /** Checks one header entry against its own shape and dtype. */
 function entryOf(name: string, value: unknown): { dtype: string; shape: number[]; begin: number; end: number } {
-  const entry = (value ?? {}) as { dtype?: unknown; shape?: unknown; data_offsets?: unknown };
+  const entry = value as { dtype?: unknown; shape?: unknown; data_offsets?: unknown };
   const { dtype, shape, data_offsets: offsets } = entry;
   const size = typeof dtype === "string" ? DTYPE_BYTES[dtype] : undefined;
-  if (size === undefined) throw new TabgptError(`tensor "${name}" has the unknown dtype ${JSON.stringify(dtype)}`);
+  if (size === undefined) throw new TabgptError(`tensor "${name}" has the unknown dtype ${shown(dtype)}`);
   if (!Array.isArray(shape) || !shape.every(isCount)) {
-    throw new TabgptError(`tensor "${name}" has the shape ${JSON.stringify(shape)}, not a list of sizes`);
+    throw new TabgptError(`tensor "${name}" has the shape ${shown(shape)}, not a list of sizes`);
   }
   const [begin, end] = Array.isArray(offsets) && offsets.length === 2 ? (offsets as unknown[]) : [];
   if (!isCount(begin) || !isCount(end) || end < begin) {
-    throw new TabgptError(`tensor "${name}" has the offsets ${JSON.stringify(offsets)}, not [begin, end]`);
+    throw new TabgptError(`tensor "${name}" has the offsets ${shown(offsets)}, not [begin, end]`);
   }
   const wanted = shape.reduce((product: number, axis: number) => product * axis, size);
   if (end - begin !== wanted) {
     throw new TabgptError(
-      `tensor "${name}" of shape [${shape.join(", ")}] and dtype ${String(dtype)} needs ${wanted} bytes, ` +
+      `tensor "${name}" of shape ${shown(shape)} and dtype ${String(dtype)} needs ${wanted} bytes, ` +
         `but its offsets span ${end - begin}`,
     );
   }
