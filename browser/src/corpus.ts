@@ -18,6 +18,10 @@ export const DEFAULT_CORPUS = "shakespeare.txt";
 const MARK = [0xef, 0xbb, 0xbf];
 
 async function sha256(bytes: BufferSource): Promise<string> {
+  // Undefined, whatever its type says, where the page came over plain HTTP from another machine.
+  if (!(crypto.subtle as SubtleCrypto | undefined)) {
+    throw new TabgptError("the browser gives this page no hashes, since it was opened over plain HTTP; open it over HTTPS or on localhost");
+  }
   const digest = await crypto.subtle.digest("SHA-256", bytes);
   return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { corpusFromBytes, corpusFromText, corpusProblem, splitSizes, tokenize } from "../src/corpus.ts";
 import * as format from "../src/ui/format.ts";
 import { Series } from "../src/ui/series.ts";
@@ -10,6 +10,7 @@ test("figures are short and never NaN", () => {
   expect(format.short(38_512)).toBe("38.5 k");
   expect(format.bytes(9.44 * 2 ** 20)).toBe("9.44 MiB");
   expect(format.loss(2.34567)).toBe("2.3457");
+  expect(format.loss(3.0254e16)).toBe("3.03e+16");
   expect(format.scientific(0.000905)).toBe("9.05e-4");
   expect(format.scientific(1.1499)).toBe("1.15");
   for (const write of [format.count, format.short, format.bytes, format.loss, format.scientific, format.duration]) {
@@ -17,6 +18,12 @@ test("figures are short and never NaN", () => {
     expect(write(null)).toBe("–");
     expect(write(undefined)).toBe("–");
   }
+});
+
+test("an axis's marks differ where its values do", () => {
+  expect([0, 5e-4, 7.5e-4, 1e-3].map(format.mark)).toEqual(["0", "5e-4", "7.5e-4", "1e-3"]);
+  expect([9.5, 10, 10.5].map(format.mark)).toEqual(["9.5", "10", "10.5"]);
+  expect([2e4, 5e27].map(format.mark)).toEqual(["2e+4", "5e+27"]);
 });
 
 test("durations grow their unit", () => {
@@ -68,6 +75,12 @@ test("a corpus is its bytes without the mark, whatever it is read as", async () 
   expect(marked.sha256).toBe(plain.sha256);
   expect(tokenize(plain, "char").tokenizer.vocabSize).toBe(6);
   expect([...tokenize(marked, "byte").tokens.slice(-2)]).toEqual([13, 10]);
+});
+
+test("without hashes, as over plain HTTP, the way out is named", async () => {
+  vi.stubGlobal("crypto", {});
+  await expect(corpusFromText("a", "b")).rejects.toThrow(/HTTPS or on localhost/);
+  vi.unstubAllGlobals();
 });
 
 test("the validation split is the last tenth, and short texts name both lengths", () => {

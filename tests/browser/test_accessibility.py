@@ -69,7 +69,17 @@ def test_nothing_is_wider_than_the_screen(playground: Playground, width: int) ->
     playground.page.set_viewport_size({"width": width, "height": 800})
     playground.open()
     playground.train(**TINY, steps=10)
-    overflow = playground.page.evaluate(
+    assert overflow(playground.page) == 0
+
+
+def test_the_proof_fits_a_phone_too(page: Page, lab_url: str) -> None:
+    page.set_viewport_size({"width": 360, "height": 800})
+    page.goto(f"{lab_url.rstrip('/')}/check/")
+    expect(page.get_by_test_id("check")).to_have_attribute("data-phase", "done", timeout=120_000)
+    assert overflow(page) == 0
+
+
+def overflow(page: Page) -> int:
+    return page.evaluate(
         "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
     )
-    assert overflow == 0

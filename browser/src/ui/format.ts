@@ -35,9 +35,22 @@ function significant(value: number): string {
   return value.toFixed(digits);
 }
 
-/** A loss, in nats: "2.3456". */
+/** "1 layer", "3 layers". */
+export function plural(value: number | undefined, noun: string): string {
+  return `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
+}
+
+/** A loss, in nats: "2.3456"; one that ran away: "3.03e+16". */
 export function loss(value: number | null | undefined): string {
-  return finite(value) ? value.toFixed(4) : NONE;
+  if (!finite(value)) return NONE;
+  return Math.abs(value) < 1e4 ? value.toFixed(4) : value.toExponential(2);
+}
+
+/** An axis's mark: as few digits as tell it from the next. */
+export function mark(value: number): string {
+  if (value === 0) return "0";
+  const tidy = Number(value.toPrecision(3));
+  return Math.abs(tidy) < 0.01 || Math.abs(tidy) >= 1e4 ? tidy.toExponential() : String(tidy);
 }
 
 /** A learning rate or norm: three significant digits. */
