@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Download, Locator, Page, expect
 
 TINY = {"n_layer": 1, "n_head": 2, "d_model": 16, "ctx": 16, "batch_size": 4, "warmup_steps": 10}
 """Hundreds of steps a second: for what the page does, not for what the model learns."""
@@ -97,17 +97,21 @@ class Playground:
         """The saved run's zip, unpacked into `folder`."""
         with self.page.expect_download(timeout=PATIENCE_MS) as waiting:
             self.press("Download zip")
-        archive = folder / waiting.value.suggested_filename
-        folder.mkdir(parents=True, exist_ok=True)
-        waiting.value.save_as(archive)
-        with zipfile.ZipFile(archive) as content:
-            assert content.testzip() is None
-            content.extractall(folder)
-        archive.unlink()
-        return folder
+        return unpack(waiting.value, folder)
 
     def upload(self, *files: Path) -> None:
         self.page.locator("input[type=file][multiple]").set_input_files(list(files))
+
+
+def unpack(download: Download, folder: Path) -> Path:
+    archive = folder / download.suggested_filename
+    folder.mkdir(parents=True, exist_ok=True)
+    download.save_as(archive)
+    with zipfile.ZipFile(archive) as content:
+        assert content.testzip() is None
+        content.extractall(folder)
+    archive.unlink()
+    return folder
 
 
 def metrics(folder: Path) -> list[dict[str, Any]]:

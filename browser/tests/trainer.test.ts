@@ -35,7 +35,7 @@ class FakeSession {
   }
 }
 
-function run(overrides: Record<string, number>, lines: MetricLine[] = [], begin = 0) {
+function run(overrides: Record<string, number>, lines: MetricLine[] = [], begin = 0, prompt = "a", saving = true) {
   const values = { ...presetValues("tiny"), steps: 10, eval_interval: 4, sample_interval: 0, autosave_seconds: 0, ...overrides };
   const session = new FakeSession();
   session.stepNumber = begin;
@@ -53,9 +53,9 @@ function run(overrides: Record<string, number>, lines: MetricLine[] = [], begin 
       step: begin,
     },
     lines,
-    live: { prompt: "a", maxNewTokens: 5, stop: "", temperature: 1, topK: 0, topP: 1, seed: 1 },
+    live: { prompt, maxNewTokens: 5, stop: "", temperature: 1, topK: 0, topP: 1, seed: 1 },
     emit: (event) => events.push(event),
-    save: async (t) => void saves.push(t.info.step),
+    save: async (t) => saves.push(t.info.step) > 0 && saving,
     turns: new Turns(),
   });
   const state = (name: string) => vi.waitFor(() => expect(trainer.state).toBe(name));
@@ -83,6 +83,27 @@ test("live samples come at their interval", async () => {
   expect(done).toMatchObject([{ live: true, step: 5, prompt: "a", text: "bbbbb" }, { step: 10 }]);
 });
 
+test("a prompt that the text does not know costs the prompt, not the samples", async () => {
+  const { trainer, events, state } = run({ sample_interval: 5 }, [], 0, "ROMEO:");
+  trainer.start();
+  await state("finished");
+  const done = events.filter((e) => e.event === "sample" && e.done);
+  expect(done).toMatchObject([{ step: 5, prompt: "", text: "bbbbb" }, { step: 10 }]);
+  const notices = events.filter((e) => e.event === "notice");
+  expect(notices).toMatchObject([{ message: expect.stringMatching(/without the prompt.*no 'R'/) as string }]);
+});
+
+test("what was not saved is not called saved", async () => {
+  const { trainer, session, events, state } = run({ steps: 1e6, eval_interval: 1e6 }, [], 0, "a", false);
+  trainer.start();
+  await vi.waitFor(() => expect(session.stepNumber).toBeGreaterThan(5));
+  await trainer.pause();
+  session.bad = session.stepNumber + 1;
+  trainer.start();
+  await state("failed");
+  expect(events.find((e) => e.event === "error")).toMatchObject({ message: expect.stringContaining("had not been saved yet") as string });
+});
+
 test("pause saves and holds; one step makes one; resume goes on", async () => {
   const { trainer, session, saves, state } = run({ steps: 1e6, eval_interval: 1e6 });
   trainer.start();
@@ -106,7 +127,7 @@ test("a step that is not finite stops the run, saves nothing, and says what is s
   await state("failed");
   expect(saves).toEqual([]);
   expect(trainer.lines.map(({ step }) => step)).toEqual([1, 2]);
-  expect(events.find((e) => e.event === "error")).toMatchObject({ message: expect.stringMatching(/^step 3: the loss is NaN.*saved run \(step 0\)/) as string });
+  expect(events.find((e) => e.event === "error")).toMatchObject({ message: expect.stringMatching(/^step 3: the loss is NaN.*this run had not been saved yet/) as string });
 });
 
 test("an evaluation that a stop cut off is made up for on resume", async () => {

@@ -87,7 +87,7 @@ def test_a_second_tab_does_not_overwrite_the_first_ones_run(playground: Playgrou
     second.press("Start")
     second.press("Start anew")
     second.wait_for("Finished")
-    expect(second.shown("notice")).to_contain_text("Another tab")
+    expect(second.shown("unsaved")).to_contain_text("Another tab")
     second.page.reload()
     expect(second.shown("saved-step")).to_contain_text("of 100,000")
 
@@ -110,7 +110,7 @@ def test_the_command_line_opens_and_goes_on_with_a_tabs_run(
 ) -> None:
     playground.open()
     playground.paste(tiny_run.TEXT)
-    playground.set(**{**RUN, "ctx": 8, "steps": 5000})
+    playground.set(**{**RUN, "ctx": 8, "steps": 5000, "eval_interval": 5000})
     playground.press("Start")
     playground.wait_for_step(20)
     playground.press("Stop")

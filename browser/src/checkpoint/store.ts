@@ -1,10 +1,16 @@
 /**
  * @file Where the tab keeps its one run: the origin's private file system where the browser has it, else
  * memory that lasts as long as the tab. Written in the order of the checkpoint's files, so that the
- * model's replacement commits it; a crash before that leaves the previous run whole.
+ * model's replacement commits it; a crash or a full disk before that leaves the previous run whole.
  */
 import type { Corpus } from "../corpus.ts";
-import { isOptimizerFile, type FileParts, type Files } from "./checkpoint.ts";
+import type { FileParts, Files } from "./checkpoint.ts";
+
+/** What is kept in memory. Blobs outlive the worker that made them, so the next one takes them over. */
+export interface Kept {
+  files: Map<string, Blob>;
+  corpus: Corpus | null;
+}
 
 export interface RunStore {
   /** False: what is kept ends with the tab. */
@@ -16,34 +22,49 @@ export interface RunStore {
   write(files: FileParts, corpus: Corpus | null): Promise<void>;
   clear(): Promise<void>;
   readCorpus(sha256: string): Promise<Uint8Array<ArrayBuffer> | null>;
+  hasCorpus(sha256: string): Promise<boolean>;
 }
 
 class MemoryStore implements RunStore {
   readonly durable = false;
-  #files = new Map<string, Blob>();
-  #corpus: Corpus | null = null;
+  readonly #onChange: (kept: Kept) => void;
+  #kept: Kept;
+
+  constructor(kept: Kept | null, onChange: (kept: Kept) => void) {
+    this.#kept = kept ?? { files: new Map(), corpus: null };
+    this.#onChange = onChange;
+  }
 
   read(): Promise<Files> {
-    return readAll(this.#files);
+    return readAll(this.#kept.files);
   }
 
   list(): Promise<Map<string, Blob>> {
-    return Promise.resolve(this.#files);
+    return Promise.resolve(this.#kept.files);
   }
 
   write(files: FileParts, corpus: Corpus | null): Promise<void> {
-    this.#files = new Map(files.map(({ name, parts }) => [name, new Blob(parts)]));
-    if (corpus) this.#corpus = corpus;
-    return Promise.resolve();
+    const blobs = new Map(files.map(({ name, parts }) => [name, new Blob(parts)]));
+    return this.#keep({ files: blobs, corpus: corpus ?? this.#kept.corpus });
   }
 
   clear(): Promise<void> {
-    this.#files = new Map();
-    return Promise.resolve();
+    return this.#keep({ files: new Map(), corpus: null });
   }
 
   readCorpus(sha256: string): Promise<Uint8Array<ArrayBuffer> | null> {
-    return Promise.resolve(this.#corpus?.sha256 === sha256 ? this.#corpus.raw : null);
+    const { corpus } = this.#kept;
+    return Promise.resolve(corpus?.sha256 === sha256 ? corpus.raw : null);
+  }
+
+  hasCorpus(sha256: string): Promise<boolean> {
+    return Promise.resolve(this.#kept.corpus?.sha256 === sha256);
+  }
+
+  #keep(kept: Kept): Promise<void> {
+    this.#kept = kept;
+    this.#onChange(kept);
+    return Promise.resolve();
   }
 }
 
@@ -72,19 +93,32 @@ class OpfsStore implements RunStore {
   async list(): Promise<Map<string, Blob>> {
     const files = new Map<string, Blob>();
     for await (const [name, handle] of (await this.#folder("run")).entries()) {
-      if (handle.kind === "file") files.set(name, await (handle as FileSystemFileHandle).getFile());
+      if (handle.kind !== "file") continue;
+      const file = await (handle as FileSystemFileHandle).getFile();
+      // A tab killed before its first save was whole leaves a file without content.
+      if (file.size > 0) files.set(name, file);
     }
     return files;
   }
 
   async write(files: FileParts, corpus: Corpus | null): Promise<void> {
-    const corpora = await this.#folder("corpus");
-    const kept = corpus ? `${corpus.sha256}.txt` : "";
-    if (corpus && !(await has(corpora, kept))) await replaceFile(corpora, kept, [corpus.raw]);
     const folder = await this.#folder("run");
-    for (const { name, parts } of files) await replaceFile(folder, name, parts);
+    const corpora = await this.#folder("corpus");
+    const kept = corpus ? corpusFile(corpus.sha256) : "";
+    if (corpus && (await sizeOf(corpora, kept)) === 0) await replaceFile(corpora, kept, [corpus.raw]);
+    const added: string[] = [];
+    try {
+      for (const { name, parts } of files) {
+        if ((await sizeOf(folder, name)) === 0) added.push(name);
+        await replaceFile(folder, name, parts);
+      }
+    } catch (error) {
+      // The previous model stands; what this save added would only fill the disk further.
+      await prune(folder, (name) => added.includes(name));
+      throw error;
+    }
     const current = new Set(files.map(({ name }) => name));
-    await prune(folder, (name) => isOptimizerFile(name) && !current.has(name));
+    await prune(folder, (name) => !current.has(name));
     if (corpus) await prune(corpora, (name) => name !== kept);
   }
 
@@ -94,22 +128,33 @@ class OpfsStore implements RunStore {
 
   async readCorpus(sha256: string): Promise<Uint8Array<ArrayBuffer> | null> {
     const folder = await this.#folder("corpus");
-    const name = `${sha256}.txt`;
-    if (!(await has(folder, name))) return null;
+    const name = corpusFile(sha256);
+    if ((await sizeOf(folder, name)) === 0) return null;
     const file = await (await folder.getFileHandle(name)).getFile();
     return new Uint8Array(await file.arrayBuffer());
   }
+
+  async hasCorpus(sha256: string): Promise<boolean> {
+    return (await sizeOf(await this.#folder("corpus"), corpusFile(sha256))) > 0;
+  }
 }
 
-async function has(folder: FileSystemDirectoryHandle, wanted: string): Promise<boolean> {
-  for await (const name of folder.keys()) if (name === wanted) return true;
-  return false;
+function corpusFile(sha256: string): string {
+  return `${sha256}.txt`;
+}
+
+/** Bytes of a file; 0 where there is none. */
+async function sizeOf(folder: FileSystemDirectoryHandle, name: string): Promise<number> {
+  for await (const [found, handle] of folder.entries()) {
+    if (found === name && handle.kind === "file") return (await (handle as FileSystemFileHandle).getFile()).size;
+  }
+  return 0;
 }
 
 async function prune(folder: FileSystemDirectoryHandle, unwanted: (name: string) => boolean): Promise<void> {
   const names: string[] = [];
   for await (const name of folder.keys()) if (unwanted(name)) names.push(name);
-  for (const name of names) await folder.removeEntry(name);
+  for (const name of names) await folder.removeEntry(name).catch(ignoreMissing);
 }
 
 function ignoreMissing(error: unknown): void {
@@ -128,8 +173,13 @@ async function replaceFile(
   const handle = await folder.getFileHandle(name, { create: true });
   if ("createWritable" in handle) {
     const writable = await handle.createWritable();
-    for (const part of parts) await writable.write(part);
-    await writable.close();
+    try {
+      for (const part of parts) await writable.write(part);
+      await writable.close();
+    } catch (error) {
+      await writable.abort().catch(() => undefined);
+      throw error;
+    }
     return;
   }
   const fresh = (await folder.getFileHandle(`${name}.new`, { create: true })) as FileSystemFileHandle & {
@@ -147,12 +197,15 @@ async function replaceFile(
   await fresh.move(name);
 }
 
-/** The private file system where it is there and allowed (private windows may refuse it). */
-export async function openStore(): Promise<RunStore> {
+/**
+ * The private file system where it is there and allowed (private windows may refuse it), else memory,
+ * which begins with what an earlier worker kept there and tells of each change.
+ */
+export async function openStore(kept: Kept | null, onChange: (kept: Kept) => void): Promise<RunStore> {
   try {
     const root = await navigator.storage.getDirectory();
     return new OpfsStore(await root.getDirectoryHandle("tabgpt", { create: true }));
   } catch {
-    return new MemoryStore();
+    return new MemoryStore(kept, onChange);
   }
 }

@@ -59,11 +59,20 @@ export class Core {
     } catch (error) {
       throw new TabgptError(`cannot load the WASM build "${build.name}" from ${url}: ${messageOf(error)}`);
     }
-    const module = await factory({
-      wasmMemory: memory,
-      INITIAL_MEMORY: memory.buffer.byteLength,
-      pthreadPoolSize: build.threads ? Math.max(0, threads - 1) : 0,
-    });
+    let module: Record<string, unknown>;
+    try {
+      module = await factory({
+        wasmMemory: memory,
+        INITIAL_MEMORY: memory.buffer.byteLength,
+        pthreadPoolSize: build.threads ? Math.max(0, threads - 1) : 0,
+      });
+    } catch (error) {
+      const wasm = url.replace(/mjs$/, "wasm");
+      throw new TabgptError(
+        `the WASM build "${build.name}" did not start (${messageOf(error)}); ` +
+          `reload the page, or see whether its server has ${wasm}`,
+      );
+    }
     return new Core(options, memory, bindAbi(module, build.address));
   }
 

@@ -3,8 +3,9 @@
  * its methods; only this file talks to the worker.
  */
 import { chooseBuild, detectFeatures, memoryObstacle, messageOf, threadLimit, usableBuilds, type Features } from "../core/index.ts";
+import type { CorpusRef, RunInfo } from "../checkpoint/checkpoint.ts";
 import { corpusFromBytes, corpusProblem, DEFAULT_CORPUS, type Corpus } from "../corpus.ts";
-import { DEFAULT_PRESET, FIELDS, presetValues, problemsIn, type Values } from "../presets.ts";
+import { DEFAULT_PRESET, fieldNamed, FIELDS, PRESETS, presetValues, problemsIn, type Values } from "../presets.ts";
 import { TrainingClient } from "../worker/client.ts";
 import type { CorpusFacts, Engine, PlanFacts, RunEvent, RunState, SampleSettings, SavedRun } from "../worker/protocol.ts";
 import { count, loss, parse, typed } from "./format.ts";
@@ -22,19 +23,22 @@ export interface SampleEntry {
 const BUSY: RunState[] = ["training", "evaluating", "sampling"];
 const MAX_SAMPLES = 40;
 const PLAN_DELAY_MS = 150;
+/** Of a text by Shakespeare; another begins with nothing in particular. */
+const DEFAULT_PROMPT = "ROMEO:\n";
 
 export class Lab {
   readonly siteUrl: string;
   readonly #client: TrainingClient;
 
   // What is chosen.
-  preset = $state(DEFAULT_PRESET);
   raw = $state<Record<string, string>>(rawOf(presetValues(DEFAULT_PRESET)));
   corpus = $state.raw<Corpus | null>(null);
   facts = $state.raw<CorpusFacts | null>(null);
   corpusError = $state("");
+  /** What is still to be chosen. */
+  corpusHint = $state("");
   engine = $state<Engine>({ build: "scalar", threads: 1 });
-  prompt = $state("ROMEO:\n");
+  prompt = $state(DEFAULT_PROMPT);
   stopText = $state("");
 
   // What this browser can do.
@@ -49,7 +53,7 @@ export class Lab {
   runState = $state<RunState>("idle");
   /** A start or resume is under way: the worker loads its build. */
   opening = $state(false);
-  running = $state.raw<{ engine: Engine; isa: string; memoryBytes: number; vocabSize: number } | null>(null);
+  running = $state.raw<{ engine: Engine; isa: string; memoryBytes: number; vocabSize: number; corpus: CorpusRef | null } | null>(null);
   step = $state(0);
   totalSteps = $state(0);
   clip = $state(0);
@@ -67,6 +71,10 @@ export class Lab {
 
   // What is kept.
   saved = $state.raw<SavedRun | null>(null);
+  /** False: this browser keeps no files for the page, so a run lasts as long as the tab. */
+  durable = $state(true);
+  /** Why the newest save of the run failed; "" where it is kept. */
+  unsaved = $state("");
   busySaving = $state("");
 
   values = $derived<Record<string, unknown>>(valuesOf(this.raw));
@@ -85,6 +93,10 @@ export class Lab {
       [this.lengthProblem, this.corpusError, this.planError, this.memoryProblem].every((problem) => problem === ""),
   );
   canSample = $derived(this.running !== null || this.saved !== null);
+  /** Closing the tab would lose the run. */
+  atRisk = $derived(this.unsaved !== "" || (!this.durable && (this.saved !== null || this.active)));
+  /** The preset that the form holds; "" where a field was changed. */
+  preset = $derived(presetOf(this.raw));
 
   #planTimer: ReturnType<typeof setTimeout> | undefined;
   #planTurn = 0;
@@ -104,7 +116,9 @@ export class Lab {
     this.engine = { build: build.name, threads };
     this.engineReason = reason;
     await this.#guard(async () => {
-      this.saved = await this.#client.open();
+      const { saved, durable } = await this.#client.open();
+      this.saved = saved;
+      this.durable = durable;
     });
     await this.useDefaultCorpus();
   }
@@ -120,9 +134,7 @@ export class Lab {
   // -- choosing --
 
   choosePreset(name: string): void {
-    const kept = { tokenizer: this.raw.tokenizer!, seed: this.raw.seed! };
-    this.preset = name;
-    this.raw = { ...this.raw, ...rawOf(presetValues(name)), ...kept };
+    this.raw = { ...this.raw, ...rawOf(recipeOf(presetValues(name))) };
     this.replan();
   }
 
@@ -138,35 +150,45 @@ export class Lab {
   }
 
   async useDefaultCorpus(): Promise<void> {
-    this.withoutCorpus();
-    const turn = this.#corpusTurn;
-    try {
-      const response = await fetch(new URL(`corpus/${DEFAULT_CORPUS}`, this.siteUrl));
-      if (!response.ok) throw new Error(`the server answered ${response.status}`);
-      const bytes = new Uint8Array(await response.arrayBuffer());
-      if (turn === this.#corpusTurn) await this.useCorpus(DEFAULT_CORPUS, bytes);
-    } catch (error) {
-      if (turn === this.#corpusTurn) {
-        this.corpusError = `The default text could not be fetched (${messageOf(error)}); paste a text or choose a file.`;
+    await this.useCorpus(DEFAULT_CORPUS, async () => {
+      try {
+        const response = await fetch(new URL(`corpus/${DEFAULT_CORPUS}`, this.siteUrl));
+        if (!response.ok) throw new Error(`the server answered ${response.status}`);
+        return await response.arrayBuffer();
+      } catch (error) {
+        throw new Error(`The default text could not be fetched (${messageOf(error)}); paste a text or choose a file.`);
       }
-    }
+    });
   }
 
   /** Until the next text has been read there is none: a start cannot take the one before it. */
-  withoutCorpus(reason = ""): void {
+  withoutCorpus(hint = ""): void {
     ++this.#corpusTurn;
     this.corpus = null;
     this.facts = null;
-    this.corpusError = reason;
+    this.corpusError = "";
+    this.corpusHint = hint;
   }
 
-  async useCorpus(name: string, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
+  async useCorpus(name: string, read: () => Promise<ArrayBuffer>): Promise<void> {
     this.withoutCorpus();
     const turn = this.#corpusTurn;
-    const corpus = await corpusFromBytes(name, bytes);
-    if (turn !== this.#corpusTurn) return;
-    this.corpus = corpus;
+    try {
+      const corpus = await corpusFromBytes(name, new Uint8Array(await read()));
+      if (turn !== this.#corpusTurn) return;
+      this.corpus = corpus;
+    } catch (error) {
+      if (turn === this.#corpusTurn) this.corpusError = messageOf(error);
+      return;
+    }
+    this.#suitPrompt();
     await this.#inspect();
+  }
+
+  /** Unless the person wrote one. */
+  #suitPrompt(): void {
+    const shakespeare = this.corpus?.name === DEFAULT_CORPUS;
+    if (this.prompt === (shakespeare ? "" : DEFAULT_PROMPT)) this.prompt = shakespeare ? DEFAULT_PROMPT : "";
   }
 
   async #inspect(): Promise<void> {
@@ -249,14 +271,14 @@ export class Lab {
   }
 
   sampleSettings(): SampleSettings {
-    const { values } = this;
+    const value = (name: string): number => (this.problems[name] ? fieldNamed(name).default : this.values[name]) as number;
     return {
       prompt: this.prompt,
-      maxNewTokens: values.max_new_tokens as number,
-      temperature: values.temperature as number,
-      topK: values.top_k as number,
-      topP: values.top_p as number,
-      seed: values.sample_seed as number,
+      maxNewTokens: value("max_new_tokens"),
+      temperature: value("temperature"),
+      topK: value("top_k"),
+      topP: value("top_p"),
+      seed: value("sample_seed"),
       stop: this.stopText,
     };
   }
@@ -283,9 +305,10 @@ export class Lab {
     if (document.hidden && BUSY.includes(this.runState)) await this.#guard(() => this.#client.request("save", null));
   }
 
-  async download(): Promise<void> {
+  /** The saved run, or the one in the worker where that could not be saved. */
+  async download(which: "run" | "saved"): Promise<void> {
     await this.#keeping("Packing the run", async () => {
-      const { name, blob } = await this.#client.request("download", null);
+      const { name, blob } = await this.#client.request("download", { which });
       const link = document.createElement("a");
       link.href = URL.createObjectURL(blob);
       link.download = name;
@@ -336,6 +359,7 @@ export class Lab {
     this.running = null;
     this.error = "";
     this.notice = "";
+    this.unsaved = "";
     this.samples = [];
     this.version++;
   }
@@ -344,7 +368,8 @@ export class Lab {
     switch (event.event) {
       case "ready": {
         const { engine, isa, memoryBytes, info } = event;
-        this.running = { engine, isa, memoryBytes, vocabSize: info.model.vocab_size as number };
+        this.running = { engine, isa, memoryBytes, vocabSize: info.model.vocab_size as number, corpus: info.corpus };
+        this.#showRecipe(info);
         const recipe = { ...info.model, ...info.train } as Record<string, number>;
         this.clip = recipe.grad_clip!;
         this.tokensPerStep = recipe.batch_size! * recipe.grad_accum! * recipe.ctx!;
@@ -377,6 +402,17 @@ export class Lab {
         break;
       case "saved":
         this.saved = event.saved;
+        this.unsaved = "";
+        break;
+      case "unsaved":
+        this.unsaved = event.message;
+        break;
+      case "lost":
+        this.error = event.message;
+        this.opening = false;
+        this.sampling = false;
+        this.running = null;
+        if (this.active) this.runState = "failed";
         break;
       case "notice":
         this.notice = event.message;
@@ -386,6 +422,16 @@ export class Lab {
         this.opening = false;
         break;
     }
+  }
+
+  /** A resumed run's settings in place of those that happened to be typed. */
+  #showRecipe({ model, train, run, tokenizer }: RunInfo): void {
+    const mlp = model.d_mlp === 4 * (model.d_model as number) ? 0 : model.d_mlp!;
+    const values: Values = { ...model, ...train, ...run, d_mlp: mlp, tokenizer: tokenizer.kind };
+    const known = this.raw.tokenizer === tokenizer.kind;
+    this.raw = { ...this.raw, ...rawOf(values) };
+    if (known) this.replan();
+    else void this.#inspect();
   }
 
   /** Extends the newest entry while it is being written, else starts one. */
@@ -403,6 +449,18 @@ export class Lab {
 
 function rawOf(values: Values): Record<string, string> {
   return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, typed(value)]));
+}
+
+/** The fields that a preset chooses. */
+function recipeOf(values: Values): Values {
+  const isChosen = ([name]: [string, unknown]): boolean => name !== "tokenizer" && name !== "seed" && fieldNamed(name).group !== "sample";
+  return Object.fromEntries(Object.entries(values).filter(isChosen));
+}
+
+function presetOf(raw: Record<string, string>): string {
+  const holds = (name: string): boolean =>
+    Object.entries(rawOf(recipeOf(presetValues(name)))).every(([field, text]) => raw[field] === text);
+  return Object.keys(PRESETS).find(holds) ?? "";
 }
 
 /** What the form holds: numbers where numbers are typed, else the text itself, for the message to name. */

@@ -9,29 +9,38 @@ import {
   readInfo,
   writeCheckpoint,
   type Checkpoint,
+  type FileParts,
   type Files,
 } from "../checkpoint/checkpoint.ts";
-import { openStore, type RunStore } from "../checkpoint/store.ts";
+import { openStore, type Kept, type RunStore } from "../checkpoint/store.ts";
 import { isZip, unzipFiles, zipFiles } from "../checkpoint/zip.ts";
 import type { Corpus } from "../corpus.ts";
 import { fromJsonl } from "./metrics.ts";
 import type { SavedRun } from "./protocol.ts";
 
 const LOCK = "tabgpt-run";
+/** A run's worker that has just been ended gives its lock back within this. */
+const LOCK_PATIENCE_MS = 1000;
 const READ_TRIES = 5;
 
 export class Archive {
   readonly #store: RunStore;
   readonly #producer: string;
-  #mayWrite: Promise<boolean> | null = null;
+  #locked = false;
+  #askedForLock = false;
 
   private constructor(store: RunStore, producer: string) {
     this.#store = store;
     this.#producer = producer;
   }
 
-  static async open(producer: string): Promise<Archive> {
-    return new Archive(await openStore(), producer);
+  static async open(producer: string, kept: Kept | null, onKept: (kept: Kept) => void): Promise<Archive> {
+    return new Archive(await openStore(kept, onKept), producer);
+  }
+
+  /** False: the run lasts as long as the tab. */
+  get durable(): boolean {
+    return this.#store.durable;
   }
 
   /** The saved run's card; null where there is none. Throws TabgptError where it cannot be read. */
@@ -54,10 +63,9 @@ export class Archive {
     const lines = fromJsonl((await files.get(METRICS_FILE)?.text()) ?? "").filter(({ step }) => step <= info.step);
     return {
       info,
-      durable: this.#store.durable,
       bytes: [...files.values()].reduce((sum, file) => sum + file.size, 0),
       resumable: info.train !== null && optimizer !== null && files.has(optimizer),
-      hasCorpus: info.corpus !== null && (await this.#store.readCorpus(info.corpus.sha256)) !== null,
+      hasCorpus: info.corpus !== null && (await this.#store.hasCorpus(info.corpus.sha256)),
       valLoss: lines.findLast(({ valLoss }) => valLoss !== undefined)?.valLoss ?? null,
       savedAt: model instanceof File ? model.lastModified : Date.now(),
     };
@@ -69,10 +77,16 @@ export class Archive {
 
   /** Replaces the saved run. False where another tab holds it. */
   async write(checkpoint: Checkpoint, corpus: Corpus | null): Promise<boolean> {
-    this.#mayWrite ??= holdLock();
-    if (!(await this.#mayWrite)) return false;
+    if (!(await this.#lock())) return false;
     await this.#store.write(writeCheckpoint(checkpoint, this.#producer), corpus);
     return true;
+  }
+
+  /** Waits for the lock once; after that it only asks, since a run waits with it. */
+  async #lock(): Promise<boolean> {
+    this.#locked ||= await holdLock(this.#askedForLock ? 0 : LOCK_PATIENCE_MS);
+    this.#askedForLock = true;
+    return this.#locked;
   }
 
   async delete(): Promise<void> {
@@ -83,27 +97,43 @@ export class Archive {
     return this.#store.readCorpus(sha256);
   }
 
-  async zip(): Promise<{ name: string; blob: Blob }> {
+  async zip(): Promise<Packed> {
     const files = await this.#store.read();
     const model = files.get(MODEL_FILE);
     if (!model) throw new TabgptError("there is no saved run to download; train one first");
     const { info } = await readInfo(new Blob([model]));
-    const parts = [...files].map(([name, bytes]) => ({ name, parts: [bytes] }));
-    return {
-      name: `tabgpt-step-${String(info.step).padStart(6, "0")}.zip`,
-      blob: new Blob(zipFiles(parts), { type: "application/zip" }),
-    };
+    return pack([...files].map(([name, bytes]) => ({ name, parts: [bytes] })), info.step);
+  }
+
+  /** The same of a run that is not saved. */
+  zipOf(checkpoint: Checkpoint): Packed {
+    return pack(writeCheckpoint(checkpoint, this.#producer), checkpoint.info.step);
   }
 }
 
-/** One tab at a time writes the run: the lock lasts as long as its worker. */
-function holdLock(): Promise<boolean> {
+interface Packed {
+  name: string;
+  blob: Blob;
+}
+
+function pack(files: FileParts, step: number): Packed {
+  return {
+    name: `tabgpt-step-${String(step).padStart(6, "0")}.zip`,
+    blob: new Blob(zipFiles(files), { type: "application/zip" }),
+  };
+}
+
+/** One tab at a time writes the run: the lock lasts as long as its worker. False where another has it. */
+function holdLock(patienceMs: number): Promise<boolean> {
   if (!("locks" in navigator)) return Promise.resolve(true);
+  const options = patienceMs > 0 ? { signal: AbortSignal.timeout(patienceMs) } : { ifAvailable: true };
   return new Promise((resolve) => {
-    void navigator.locks.request(LOCK, { ifAvailable: true }, (lock) => {
-      resolve(lock !== null);
-      return lock === null ? undefined : new Promise(() => undefined);
-    });
+    navigator.locks
+      .request(LOCK, options, (lock) => {
+        resolve(lock !== null);
+        return lock === null ? undefined : new Promise(() => undefined);
+      })
+      .catch(() => resolve(false));
   });
 }
 

@@ -2,8 +2,9 @@
  * @file The page's end of the protocol. A run gets a worker of its own, so that the memory and the
  * threads of the last one are really given back.
  */
-import { TabgptError } from "../core/errors.ts";
-import type { CommandName, FromWorker, Reply, Request, RunEvent, SavedRun } from "./protocol.ts";
+import { messageOf, TabgptError } from "../core/errors.ts";
+import type { Kept } from "../checkpoint/store.ts";
+import type { CommandName, FromWorker, Opened, Reply, Request, RunEvent } from "./protocol.ts";
 
 /** Commands that leave a session in the worker. */
 const OCCUPYING: CommandName[] = ["start", "continue", "load", "sample"];
@@ -18,7 +19,8 @@ export class TrainingClient {
   readonly #onEvent: (event: RunEvent) => void;
   readonly #waiting = new Map<number, Waiting>();
   #worker: Worker | null = null;
-  #opened: Promise<SavedRun | null> | null = null;
+  #opened: Promise<Opened> | null = null;
+  #kept: Kept | null = null;
   #nextId = 1;
   #occupied = false;
 
@@ -27,9 +29,15 @@ export class TrainingClient {
     this.#onEvent = onEvent;
   }
 
-  /** Starts the worker; gives the saved run's card. */
-  open(): Promise<SavedRun | null> {
-    this.#opened ??= this.#spawn();
+  /** Starts the worker; gives the saved run's card. After a failure the next call tries again. */
+  open(): Promise<Opened> {
+    if (!this.#opened) {
+      const opened = this.#spawn();
+      opened.catch((error: unknown) => {
+        if (this.#opened === opened) this.close(messageOf(error));
+      });
+      this.#opened = opened;
+    }
     return this.#opened;
   }
 
@@ -55,15 +63,15 @@ export class TrainingClient {
     this.#waiting.clear();
   }
 
-  #spawn(): Promise<SavedRun | null> {
+  #spawn(): Promise<Opened> {
     this.#worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module", name: "tabgpt" });
     this.#worker.onmessage = ({ data }: MessageEvent<FromWorker>) => this.#receive(data);
     this.#worker.onerror = (event) => {
-      const message = event.message || "its script could not be loaded";
+      const message = `The training worker failed: ${event.message || "its script could not be loaded"}. What was saved is kept; reload the page.`;
       this.close(message);
-      this.#onEvent({ event: "error", message: `The training worker failed: ${message}. Reload the page; the saved run is kept.` });
+      this.#onEvent({ event: "lost", message });
     };
-    return this.#post("open", { wasmUrl: this.#wasmUrl });
+    return this.#post("open", { wasmUrl: this.#wasmUrl, kept: this.#kept });
   }
 
   #post<K extends CommandName>(command: K, request: Request<K>): Promise<Reply<K>> {
@@ -77,6 +85,10 @@ export class TrainingClient {
   #receive(message: FromWorker): void {
     if (message.type === "event") {
       this.#onEvent(message);
+      return;
+    }
+    if (message.type === "kept") {
+      this.#kept = message.kept;
       return;
     }
     const waiting = this.#waiting.get(message.id);

@@ -2,7 +2,8 @@
  * @file The worker's handlers, one a command: they hold what the worker holds (corpus, session, run).
  */
 import { messageOf, Session, TabgptError } from "../core/index.ts";
-import type { RunInfo } from "../checkpoint/checkpoint.ts";
+import type { Checkpoint, RunInfo } from "../checkpoint/checkpoint.ts";
+import type { Kept } from "../checkpoint/store.ts";
 import { corpusFromBytes, corpusProblem, tokenize, textOf, type Corpus } from "../corpus.ts";
 import { modelConfig, runConfig, trainConfig, type Values } from "../presets.ts";
 import { tokenizerFrom, type Tokenizer } from "../tokenizer.ts";
@@ -27,6 +28,7 @@ interface Tokenized {
 
 export class Desk implements Handlers {
   readonly #emit: (event: RunEvent) => void;
+  readonly #keep: (kept: Kept) => void;
   readonly #turns = new Turns();
   #engines: Engines | null = null;
   #archive: Archive | null = null;
@@ -37,8 +39,9 @@ export class Desk implements Handlers {
   #corpus: Corpus | null = null;
   #sampling = 0;
 
-  constructor(emit: (event: RunEvent) => void) {
+  constructor({ emit, keep }: { emit: (event: RunEvent) => void; keep: (kept: Kept) => void }) {
     this.#emit = emit;
+    this.#keep = keep;
   }
 
   handle<K extends CommandName>(command: K, request: Request<K>): Promise<Reply<K>> {
@@ -46,14 +49,15 @@ export class Desk implements Handlers {
     return handler.call(this, request);
   }
 
-  async open({ wasmUrl }: Request<"open">): Promise<SavedRun | null> {
-    this.#archive = await Archive.open(PRODUCER);
+  async open({ wasmUrl, kept }: Request<"open">): Promise<Reply<"open">> {
+    this.#archive = await Archive.open(PRODUCER, kept, this.#keep);
     this.#engines = await Engines.load(wasmUrl);
+    const { durable } = this.#archive;
     try {
-      return await this.#archive.describe();
+      return { saved: await this.#archive.describe(), durable };
     } catch (error) {
       this.#emit({ event: "notice", message: `The saved run cannot be read: ${messageOf(error)}` });
-      return null;
+      return { saved: null, durable };
     }
   }
 
@@ -126,7 +130,8 @@ export class Desk implements Handlers {
     const turn = ++this.#sampling;
     await this.#turns.take(async () => {
       if (!this.#session) await this.#openSaved(engine);
-      const { session, tokenizer } = { session: this.#session!, tokenizer: this.#need(this.#tokenizer) };
+      const session = this.#session!;
+      const tokenizer = this.#tokenizer ?? tokenizerFrom({ kind: "none" });
       const send = (text: string, done: boolean): void =>
         this.#emit({ event: "sample", live: false, step: session.stepNumber, prompt: settings.prompt, text, done });
       const cancelled = (): boolean => turn !== this.#sampling;
@@ -147,9 +152,14 @@ export class Desk implements Handlers {
     return this.#need(this.#archive).describe();
   }
 
-  async download(): Promise<Reply<"download">> {
+  async download({ which }: Request<"download">): Promise<Reply<"download">> {
+    const archive = this.#need(this.#archive);
+    if (which === "run") {
+      const trainer = this.#need(this.#trainer);
+      return this.#turns.take(() => archive.zipOf(checkpointOf(trainer)));
+    }
     await this.save();
-    return this.#need(this.#archive).zip();
+    return archive.zip();
   }
 
   async load({ files, engine }: Request<"load">): Promise<SavedRun> {
@@ -159,7 +169,7 @@ export class Desk implements Handlers {
       setWeights(session, checkpoint.weights);
       session.stepNumber = checkpoint.info.step;
     });
-    if (!(await archive.write(checkpoint, null))) throw new TabgptError(BUSY);
+    if (!(await archive.write(checkpoint, null))) throw new TabgptError(`${BUSY} Close that tab, then upload again.`);
     return (await archive.describe())!;
   }
 
@@ -208,7 +218,8 @@ export class Desk implements Handlers {
     if (!corpus) throw new TabgptError("the saved run does not say which corpus it was trained on");
     if (offered?.sha256 === corpus.sha256) return offered;
     const kept = await this.#need(this.#archive).corpus(corpus.sha256);
-    if (kept) return corpusFromBytes(corpus.name, kept);
+    const text = kept && (await corpusFromBytes(corpus.name, kept));
+    if (text?.sha256 === corpus.sha256) return text;
     throw new TabgptError(
       `the run was trained on ${corpus.name} (sha256 ${corpus.sha256.slice(0, 12)}…), which is not here; ` +
         `choose that text as the corpus, then resume`,
@@ -224,7 +235,7 @@ export class Desk implements Handlers {
     this.#session = session;
     this.#tokenizer = tokenizer;
     this.#corpus = run.corpus;
-    const save = (trainer: Trainer): Promise<void> => this.#save(trainer);
+    const save = (trainer: Trainer): Promise<boolean> => this.#save(trainer);
     this.#trainer = new Trainer({ session, tokenizer, info, lines, live, emit: this.#emit, save, turns: this.#turns });
     const { totalSteps } = this.#trainer;
     const { isa, memoryBytes } = session.core;
@@ -233,22 +244,25 @@ export class Desk implements Handlers {
     this.#trainer.start();
   }
 
-  async #save(trainer: Trainer): Promise<void> {
-    const { session, lines, info } = trainer;
+  /** False where the run could not be saved: it goes on, and the page offers its download. */
+  async #save(trainer: Trainer): Promise<boolean> {
     const archive = this.#need(this.#archive);
-    const checkpoint = { info, weights: readWeights(session), moments: readMoments(session), metrics: toJsonl(lines) };
+    let obstacle = BUSY;
     try {
-      if (await archive.write(checkpoint, this.#corpus)) {
+      if (await archive.write(checkpointOf(trainer), this.#corpus)) {
         this.#emit({ event: "saved", saved: (await archive.describe())! });
-      } else {
-        this.#emit({ event: "notice", message: BUSY });
+        return true;
       }
     } catch (error) {
-      // A full disk must not end the training: the run goes on and says that it is not kept.
-      this.#emit({ event: "notice", message: `This run could not be saved: ${messageOf(error)}` });
+      obstacle = `This run could not be saved (${messageOf(error).replace(/\.$/, "")}).`;
     }
+    this.#emit({ event: "unsaved", message: obstacle });
+    return false;
   }
 }
 
-const BUSY = "Another tab of this page keeps its run here, so this one is not saved; close that tab, then save again.";
+function checkpointOf({ session, lines, info }: Trainer): Checkpoint {
+  return { info, weights: readWeights(session), moments: readMoments(session), metrics: toJsonl(lines) };
+}
 
+const BUSY = "Another tab of this page keeps its run in this browser's one place for it, so this one is not saved.";

@@ -6,6 +6,7 @@
  */
 import type { MemoryPlan, Sampling } from "../core/index.ts";
 import type { RunInfo } from "../checkpoint/checkpoint.ts";
+import type { Kept } from "../checkpoint/store.ts";
 import type { Corpus } from "../corpus.ts";
 import type { Values } from "../presets.ts";
 
@@ -41,7 +42,6 @@ export interface PlanFacts {
 /** The saved run's card. */
 export interface SavedRun {
   info: RunInfo;
-  durable: boolean;
   bytes: number;
   /** Moments and recipe are there: it can go on. */
   resumable: boolean;
@@ -52,9 +52,15 @@ export interface SavedRun {
   savedAt: number;
 }
 
+export interface Opened {
+  saved: SavedRun | null;
+  /** False: this browser has no files for the page, so a run lasts as long as the tab. */
+  durable: boolean;
+}
+
 export interface Commands {
-  /** Names the folder of the WASM builds. Must come first. */
-  open: { request: { wasmUrl: string }; reply: SavedRun | null };
+  /** Names the folder of the WASM builds. Must come first. `kept` is what the last worker had in memory. */
+  open: { request: { wasmUrl: string; kept: Kept | null }; reply: Opened };
   corpus: { request: { corpus: Corpus; tokenizer: string }; reply: CorpusFacts };
   plan: { request: { values: Values; vocabSize: number; tokens: number; threads: number }; reply: PlanFacts };
   start: { request: { values: Values; corpus: Corpus; engine: Engine; live: SampleSettings }; reply: null };
@@ -69,8 +75,8 @@ export interface Commands {
   sample: { request: { settings: SampleSettings; engine: Engine }; reply: null };
   cancelSample: { request: null; reply: null };
   save: { request: null; reply: SavedRun | null };
-  /** The saved run as one zip. */
-  download: { request: null; reply: { name: string; blob: Blob } };
+  /** One zip: of the run as it stands now, or of the saved one, saved first where there is a run. */
+  download: { request: { which: "run" | "saved" }; reply: { name: string; blob: Blob } };
   /** Replaces the saved run by uploaded files, after checking every tensor. */
   load: { request: { files: { name: string; bytes: Uint8Array<ArrayBuffer> }[]; engine: Engine }; reply: SavedRun };
   delete: { request: null; reply: null };
@@ -109,10 +115,15 @@ export type RunEvent =
   | { event: "evaluated"; point: EvalPoint }
   | { event: "sample"; live: boolean; step: number; prompt: string; text: string; done: boolean }
   | { event: "saved"; saved: SavedRun }
+  /** The newest save failed; training goes on. */
+  | { event: "unsaved"; message: string }
+  /** The worker is gone and its run with it, but for what was saved. From the page's end. */
+  | { event: "lost"; message: string }
   | { event: "notice"; message: string }
   | { event: "error"; message: string };
 
 export type FromWorker =
   | { type: "done"; id: number; reply: unknown }
   | { type: "failed"; id: number; message: string }
+  | { type: "kept"; kept: Kept }
   | ({ type: "event" } & RunEvent);

@@ -2,7 +2,7 @@
  * @file The run's loop: what reference/tabgpt/train.py does, in turns so that commands get through.
  * The core does each step; this file decides what comes next.
  */
-import { TabgptError, type Session } from "../core/index.ts";
+import { messageOf, TabgptError, type Session } from "../core/index.ts";
 import type { RunInfo } from "../checkpoint/checkpoint.ts";
 import type { Values } from "../presets.ts";
 import type { Tokenizer } from "../tokenizer.ts";
@@ -22,7 +22,8 @@ export interface TrainerOptions {
   lines: MetricLine[];
   live: SampleSettings;
   emit: (event: RunEvent) => void;
-  save: (trainer: Trainer) => Promise<void>;
+  /** False where it could not be saved. */
+  save: (trainer: Trainer) => Promise<boolean>;
   turns: Turns;
 }
 
@@ -38,8 +39,10 @@ export class Trainer {
   #pending: MetricPoint[] = [];
   #reportedAt = 0;
   #savedAt = performance.now();
-  #savedStep = 0;
+  /** Of this run; null before its first save. */
+  #savedStep: number | null;
   #sampledStep: number;
+  #toldOfPrompt = false;
   #wallSeconds: number;
 
   constructor(options: TrainerOptions) {
@@ -49,7 +52,8 @@ export class Trainer {
     this.totalSteps = options.info.train.steps as number;
     this.#run = options.info.run as Record<string, number>;
     this.#wallSeconds = this.lines.at(-1)?.wallSeconds ?? 0;
-    this.#savedStep = this.#sampledStep = this.session.stepNumber;
+    this.#sampledStep = this.session.stepNumber;
+    this.#savedStep = this.#sampledStep > 0 ? this.#sampledStep : null;
   }
 
   get info(): RunInfo {
@@ -116,7 +120,7 @@ export class Trainer {
       await work();
     } catch (error) {
       this.#report(true);
-      this.#options.emit({ event: "error", message: error instanceof Error ? error.message : String(error) });
+      this.#options.emit({ event: "error", message: messageOf(error) });
       this.#enter("failed");
     }
   }
@@ -138,8 +142,8 @@ export class Trainer {
     if (!finite) {
       const what = Number.isFinite(loss) ? `gradient norm is ${gradNorm}` : `loss is ${loss}`;
       throw new TabgptError(
-        `step ${step}: the ${what}, so training stopped. That step changed no parameter, and the saved run ` +
-          `(step ${this.#savedStep}) is untouched. Start again with a lower learning rate or a longer warm-up.`,
+        `step ${step}: the ${what}, so training stopped. That step changed no parameter, and ${this.#whatIsKept}. ` +
+          `Start again with a lower learning rate or a longer warm-up.`,
       );
     }
     const seconds = (performance.now() - begun) / 1000;
@@ -148,6 +152,10 @@ export class Trainer {
     this.lines.push({ ...point, wallSeconds: this.#wallSeconds + seconds });
     this.#pending.push(point);
     this.#report(false);
+  }
+
+  get #whatIsKept(): string {
+    return this.#savedStep === null ? "this run had not been saved yet" : `the saved run (step ${this.#savedStep}) is untouched`;
   }
 
   /** The last step, and every eval_interval, until its line carries a validation loss. */
@@ -172,8 +180,8 @@ export class Trainer {
     const point: EvalPoint = { step, valLoss: this.session.metric("loss"), whole };
     if (!Number.isFinite(point.valLoss)) {
       throw new TabgptError(
-        `step ${step}: the validation loss is ${point.valLoss}, so training stopped. ` +
-          `The saved run (step ${this.#savedStep}) is untouched. Start again with a lower learning rate.`,
+        `step ${step}: the validation loss is ${point.valLoss}, so training stopped; ${this.#whatIsKept}. ` +
+          `Start again with a lower learning rate.`,
       );
     }
     this.lines.at(-1)!.valLoss = point.valLoss;
@@ -188,7 +196,8 @@ export class Trainer {
   }
 
   async #sample(): Promise<void> {
-    const { session, live, tokenizer, emit } = this.#options;
+    const { session, tokenizer, emit } = this.#options;
+    const live = this.#liveSettings();
     const step = this.session.stepNumber;
     this.#sampledStep = step;
     this.#enter("sampling");
@@ -198,9 +207,22 @@ export class Trainer {
       const cancelled = (): boolean => this.#wanted !== "run";
       send(await generate({ session, tokenizer, settings: live, report: (text) => send(text, false), cancelled }), true);
     } catch (error) {
-      emit({ event: "notice", message: `No live sample: ${error instanceof Error ? error.message : String(error)}` });
+      emit({ event: "notice", message: `No live sample: ${messageOf(error)}` });
     }
     this.#enter("training");
+  }
+
+  /** A prompt that this text does not know costs the prompt, not the samples. */
+  #liveSettings(): SampleSettings {
+    const { live, tokenizer, emit } = this.#options;
+    try {
+      tokenizer.encode(live.prompt);
+      return live;
+    } catch (error) {
+      if (!this.#toldOfPrompt) emit({ event: "notice", message: `Live samples begin without the prompt: ${messageOf(error)}` });
+      this.#toldOfPrompt = true;
+      return { ...live, prompt: "" };
+    }
   }
 
   #autosaveDue(): boolean {
@@ -209,9 +231,8 @@ export class Trainer {
   }
 
   async #save(): Promise<void> {
-    await this.#options.save(this);
+    if (await this.#options.save(this)) this.#savedStep = this.session.stepNumber;
     this.#savedAt = performance.now();
-    this.#savedStep = this.session.stepNumber;
   }
 
   #report(all: boolean): void {

@@ -6,7 +6,10 @@ import { Desk } from "./desk.ts";
 import type { CommandName, FromWorker, Request, ToWorker } from "./protocol.ts";
 
 const send = (message: FromWorker): void => globalThis.postMessage(message);
-const desk = new Desk((event) => send({ type: "event", ...event }));
+const desk = new Desk({
+  emit: (event) => send({ type: "event", ...event }),
+  keep: (kept) => send({ type: "kept", kept }),
+});
 
 async function answer<K extends CommandName>(id: number, command: K, request: Request<K>): Promise<void> {
   try {

@@ -1,0 +1,84 @@
+import { afterEach, expect, test, vi } from "vitest";
+import type { FileParts } from "../src/checkpoint/checkpoint.ts";
+import { openStore, type Kept } from "../src/checkpoint/store.ts";
+import { corpusFromText } from "../src/corpus.ts";
+import { FakeDisk } from "./fake_files.ts";
+
+afterEach(() => vi.unstubAllGlobals());
+
+const bytes = (length: number): Uint8Array<ArrayBuffer> => new Uint8Array(length).fill(1);
+const run = (step: number, model = 20): FileParts => [
+  { name: `optimizer-00000${step}.safetensors`, parts: [bytes(2 * model)] },
+  { name: "config.json", parts: [bytes(2)] },
+  { name: "metrics.jsonl", parts: [bytes(step)] },
+  { name: "model.safetensors", parts: [bytes(model)] },
+];
+const CORPUS = corpusFromText("x.txt", "to be or not to be");
+
+function onDisk(disk = new FakeDisk()) {
+  vi.stubGlobal("navigator", disk.navigator);
+  return { disk, store: openStore(null, () => undefined) };
+}
+
+test("a save replaces the last one whole, and leaves nothing of it behind", async () => {
+  const { disk, store } = onDisk();
+  const corpus = await CORPUS;
+  await (await store).write(run(1), corpus);
+  const bare = run(2).filter(({ name }) => /config|model/.test(name));
+  await (await store).write(bare, null);
+  expect(await disk.sizes()).toEqual({
+    [`tabgpt/corpus/${corpus.sha256}.txt`]: 18,
+    "tabgpt/run/config.json": 2,
+    "tabgpt/run/model.safetensors": 20,
+  });
+});
+
+test("a full disk costs the save, not the run that was there, and nothing is left to fill it further", async () => {
+  const { disk, store } = onDisk();
+  await (await store).write(run(1), null);
+  const before = await disk.sizes();
+  disk.free = 55; // the optimizer's 40 and little more
+  await expect((await store).write(run(2), null)).rejects.toThrow("the disk is full");
+  expect(disk.aborted).toBe(1);
+  expect(await disk.sizes()).toEqual({ ...before, "tabgpt/run/metrics.jsonl": 2 });
+});
+
+test("a disk that was full from the start shows no run, and keeps a text once there is room", async () => {
+  const { disk, store } = onDisk();
+  const corpus = await CORPUS;
+  disk.free = 0;
+  await expect((await store).write(run(1), corpus)).rejects.toThrow("the disk is full");
+  expect([...(await (await store).list()).keys()]).toEqual([]);
+  expect(await (await store).hasCorpus(corpus.sha256)).toBe(false);
+  disk.free = Infinity;
+  await (await store).write(run(1), corpus);
+  expect(await (await store).readCorpus(corpus.sha256)).toEqual(corpus.raw);
+});
+
+test("a file that a killed tab left empty is not a run", async () => {
+  const { disk, store } = onDisk();
+  const folder = await disk.root.getDirectoryHandle("tabgpt");
+  await (await folder.getDirectoryHandle("run")).getFileHandle("model.safetensors");
+  expect([...(await (await store).list()).keys()]).toEqual([]);
+});
+
+test("without files the run is kept in memory, and the next worker takes it over", async () => {
+  vi.stubGlobal("navigator", { storage: { getDirectory: () => Promise.reject(new DOMException("no", "SecurityError")) } });
+  const corpus = await CORPUS;
+  let kept: Kept | null = null;
+  const first = await openStore(null, (now) => (kept = now));
+  expect(first.durable).toBe(false);
+  await first.write(run(1), corpus);
+  const second = await openStore(kept, () => undefined);
+  expect([...(await second.read())].map(([name, content]) => [name, content.length])).toEqual([
+    ["optimizer-000001.safetensors", 40], ["config.json", 2], ["metrics.jsonl", 1], ["model.safetensors", 20],
+  ]); // prettier-ignore
+  expect(await second.readCorpus(corpus.sha256)).toEqual(corpus.raw);
+  await second.clear();
+  expect(await second.hasCorpus(corpus.sha256)).toBe(false);
+});
+
+test("a browser that has no navigator.storage at all is such a browser", async () => {
+  vi.stubGlobal("navigator", {});
+  expect((await openStore(null, () => undefined)).durable).toBe(false);
+});
