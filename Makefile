@@ -26,7 +26,7 @@ WASM := $(shell find wasm -type f -not -name '*.pyc')
 SITE := $(shell find browser -type d \( -name node_modules -o -name dist -o -name .astro \
   -o -path browser/public/wasm -o -path browser/public/corpus -o -path browser/public/check -o -path browser/tests \) -prune \
   -o -type f -print)
-CXX_FILES := $(shell find cpp -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
+CXX_FILES := $(shell find cpp tests -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 PY_DIRS := reference tests wasm bench .ci
 
 .PHONY: lab test lint setup env native emscripten wasm npm corpus check site chromium clean help

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import sysconfig
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,10 +75,18 @@ def check_anchors(mutants: Iterable[Mutant] = MUTANTS, root: Path = ROOT) -> Non
 
 
 class Copy:
-    """A copy of the tree with a native build of its own, kept between runs for quick rebuilds."""
+    """A copy of the tree with a native build of its own, kept between runs for quick rebuilds.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    `options` are more of CMake's, `environment` is more of the tests' (tests/sanitize.py).
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        options: Iterable[str] = ("-DCMAKE_BUILD_TYPE=Release",),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.folder, self.options, self.environment = folder, options, environment or {}
         for part in COPIED:
             self._update(part)
 
@@ -105,7 +113,7 @@ class Copy:
         if not (build / "build.ninja").exists():
             configure = [
                 *[tools["cmake"], "-S", self.folder / "cpp", "-B", build, "-G", "Ninja"],
-                *["-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_MAKE_PROGRAM={tools['ninja']}"],
+                *[f"-DCMAKE_MAKE_PROGRAM={tools['ninja']}", *self.options],
                 f"-DPython_EXECUTABLE={sys.executable}",
             ]
             subprocess.run(configure, check=True, stdout=subprocess.DEVNULL)
@@ -117,7 +125,7 @@ class Copy:
                 shutil.copyfile(module, self.folder / "reference/tabgpt" / module.name)
         return done.returncode == 0
 
-    def test(self, tests: list[str]) -> tuple[str, str, bool]:
+    def test(self, tests: list[str], limit_s: int = LIMIT_S) -> tuple[str, str, bool]:
         """(first test that failed or "", its message, whether an assertion failed)."""
         report = self.folder / "report.xml"
         report.unlink(missing_ok=True)
@@ -127,18 +135,19 @@ class Copy:
         environment = os.environ | {
             "PYTHONPATH": os.pathsep.join(map(str, paths)),
             "PYTHONDONTWRITEBYTECODE": "1",
+            **self.environment,
         }
         try:
             done = subprocess.run(
                 [*command, f"--junitxml={report}", *tests],
                 cwd=self.folder,
                 env=environment,
-                timeout=LIMIT_S,
+                timeout=limit_s,
                 capture_output=True,
                 text=True,
             )
         except subprocess.TimeoutExpired:
-            return "", f"no answer within {LIMIT_S} s", False
+            return "", f"no answer within {limit_s} s", False
         if done.returncode == 0:
             return "", "", False
         cases = ElementTree.parse(report).iter("testcase") if report.exists() else []

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""The parity tests on a native core that was built with sanitizers; any report is a failure.
+
+    python tests/sanitize.py asan         addresses: out of bounds, use after free
+    python tests/sanitize.py ubsan        undefined behaviour
+    python tests/sanitize.py tsan         data races of the thread pool
+    python tests/sanitize.py asan+ubsan   both in one build, which the suite runs with --quick
+    python tests/sanitize.py asan+ubsan --fuzz 100000 --seed 1    tests/fuzz_c_api.cpp instead
+
+A copy of the tree (tests/mutations.py) is built under build/sanitize/NAME and kept. Python
+itself is not instrumented, so the sanitizer's library is preloaded and leaks, of which Python
+has its own, are not looked for in the parity tests: the fuzzer is all C++ and looks for them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+from mutations import Copy  # noqa: E402
+from remote import NATIVE  # noqa: E402
+
+LIMIT_S = 1800
+"""A test run that is longer hangs: on quiet cores it takes under a minute."""
+PARITY = ["kernels", "step", "trajectory", "random", "refusals", "determinism"]
+THREADED = ["step", "trajectory", "determinism"]
+
+
+@dataclass(frozen=True)
+class Sanitizer:
+    flags: str  # of -fsanitize=
+    libraries: tuple[str, ...]
+    options: dict[str, str]
+    parity: list[str]
+
+
+_ASAN = "detect_leaks=0:abort_on_error=1:strict_string_checks=1:detect_stack_use_after_return=1"
+SANITIZERS = {
+    "asan": Sanitizer("address", ("asan",), {"ASAN_OPTIONS": _ASAN}, PARITY),
+    "ubsan": Sanitizer("undefined", ("ubsan",), {"UBSAN_OPTIONS": "print_stacktrace=1"}, PARITY),
+    "asan+ubsan": Sanitizer(
+        "address,undefined",
+        ("asan", "ubsan"),
+        {"ASAN_OPTIONS": _ASAN, "UBSAN_OPTIONS": "print_stacktrace=1"},
+        PARITY,
+    ),
+    "tsan": Sanitizer("thread", ("tsan",), {"TSAN_OPTIONS": "halt_on_error=1"}, THREADED),
+}
+
+
+def _library(name: str) -> str:
+    """The compiler's own, so that build and preload agree."""
+    compiler = os.environ.get("CXX", "g++")
+    command = [compiler, f"-print-file-name=lib{name}.so"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def prepare(name: str) -> Copy:
+    """The copy, built; SystemExit where it does not compile."""
+    sanitizer = SANITIZERS[name]
+    folder = ROOT / "build/sanitize" / name
+    # libstdc++ too, or the sanitizer does not find where exceptions are thrown.
+    libraries = [_library(library) for library in (*sanitizer.libraries, "stdc++")]
+    logs = {key: f"{value}:log_path={folder}/log" for key, value in sanitizer.options.items()}
+    copy = Copy(
+        folder,
+        [
+            f"-DTABGPT_SANITIZE={sanitizer.flags}",
+            # Not Release, whose -O3 takes minutes; sanitizers bring warnings that are none.
+            *["-DCMAKE_BUILD_TYPE=None", "-DCMAKE_CXX_FLAGS=-O1", "-DTABGPT_WERROR=OFF"],
+        ],
+        {**logs, "LD_PRELOAD": ":".join(libraries)},
+    )
+    if not copy.build():
+        sys.exit(f"sanitize: the copy in {folder} does not compile; run ninja -C {folder}/build")
+    return copy
+
+
+def run(name: str, quick: bool = False) -> str:
+    """What went wrong, with the sanitizers' reports; "" where the tests ran clean."""
+    copy = prepare(name)
+    for log in copy.folder.glob("log.*"):
+        log.unlink()
+    files = [f"tests/parity/test_{level}.py" for level in SANITIZERS[name].parity]
+    chosen = NATIVE[0] if quick else "not wasm"
+    tests = [*files, "tests/native/test_binding.py", "-k", chosen]
+    test, why, _ = copy.test(tests, LIMIT_S)
+    reports = [log.read_text(errors="replace") for log in sorted(copy.folder.glob("log.*"))]
+    return "\n".join([f"{test}: {why}".strip(": "), *reports]).strip()
+
+
+def fuzz(name: str, count: int, seed: int = 1) -> tuple[str, bool]:
+    """What the fuzzer of the C ABI printed, and whether it found nothing."""
+    build = prepare(name).folder / "build"
+    ninja = Path(sys.executable).parent / "ninja"
+    made = subprocess.run([ninja, "-C", build, "fuzz_c_api"], capture_output=True, text=True)
+    if made.returncode:
+        return made.stdout[-2000:], False
+    # Allocations over 64 MB fail, so that what a host hears then is tried too.
+    limit = "allocator_may_return_null=1:max_allocation_size_mb=64"
+    options = {key: f"{value}:{limit}" for key, value in SANITIZERS[name].options.items()}
+    if "ASAN_OPTIONS" in options:
+        options["ASAN_OPTIONS"] = options["ASAN_OPTIONS"].replace(
+            "detect_leaks=0", "detect_leaks=1"
+        )
+    done = subprocess.run(
+        [build / "fuzz_c_api", str(count), str(seed)],
+        env=os.environ | options,
+        capture_output=True,
+        text=True,
+        errors="replace",
+    )
+    return done.stdout + done.stderr, done.returncode == 0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Run the parity tests under a sanitizer.")
+    parser.add_argument("sanitizer", choices=SANITIZERS)
+    parser.add_argument("--quick", action="store_true", help="one ISA only, as in the suite")
+    parser.add_argument("--fuzz", type=int, metavar="COUNT", help="fuzz the C ABI instead")
+    parser.add_argument("--seed", type=int, default=1, help="of --fuzz")
+    options = parser.parse_args()
+    if options.fuzz:
+        text, clean = fuzz(options.sanitizer, options.fuzz, options.seed)
+        print(text)
+        sys.exit(0 if clean else 1)
+    wrong = run(options.sanitizer, options.quick)
+    print(wrong or f"sanitize: {options.sanitizer} ran clean")
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
