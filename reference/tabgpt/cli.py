@@ -76,7 +76,8 @@ def train(
         ),
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a run that is in --out already.")
+        bool,
+        typer.Option("--overwrite", help="Replace a run that is in --out already.", metavar=""),
     ] = False,
     resume: Annotated[
         Path | None,
@@ -280,7 +281,9 @@ def lab(
             help="Port to listen on.", min=0, max=65535, show_default="8127, or a free one"
         ),
     ] = None,
-    open_browser: Annotated[bool, typer.Option("--open", help="Open a browser too.")] = False,
+    open_browser: Annotated[
+        bool, typer.Option("--open", help="Open a browser too.", metavar="")
+    ] = False,
     site: Annotated[
         Path | None,
         typer.Option(help="Folder of the built site.", show_default="the package's own"),

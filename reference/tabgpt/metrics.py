@@ -3,7 +3,8 @@
 `step` is the number of optimizer steps done, so the first line says 1 and the
 last line of a checkpoint's run says the checkpoint's own step. `loss`, `lr` and
 `grad_norm` (before clipping) are of that step; `val_loss` is of the weights after
-it, where they were evaluated; `tokens_per_s` is of the step alone, and `wall_s` the
+it, where they were evaluated (a step that was saved while its evaluation ran gets
+it when the run is resumed); `tokens_per_s` is of the step alone, and `wall_s` the
 seconds that the run has worked, evaluation and saving included.
 """
 

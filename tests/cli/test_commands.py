@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -131,6 +132,7 @@ def test_help_teaches(ok: Tabgpt) -> None:
         if field.group != "sample":
             assert field.help in text and "--" + field.name.replace("_", "-") in text
     assert "Example: tabgpt train" in text
+    assert re.search(r"--overwrite +Replace", text)  # a flag, which takes no value
 
 
 def test_resuming_a_finished_run_says_so(ok: Tabgpt) -> None:
