@@ -35,6 +35,20 @@ export function corpusFromText(name: string, text: string): Promise<Corpus> {
   return corpusFromBytes(name, new TextEncoder().encode(text));
 }
 
+/** Reading takes a dozen times as much memory: bytes, their copy, characters, tokens and their copies. */
+const MAX_FILE_BYTES = 2 ** 28;
+
+/** A file's bytes. Throws TabgptError for one that would take the tab's memory. */
+export function readFile(file: File): Promise<ArrayBuffer> {
+  if (file.size > MAX_FILE_BYTES) {
+    throw new TabgptError(
+      `${file.name} holds ${file.size} bytes; a tab reads a text of at most ${MAX_FILE_BYTES}. ` +
+        `Choose a part of it, or train with the command line`,
+    );
+  }
+  return file.arrayBuffer();
+}
+
 /** The text, strictly UTF-8; TabgptError names the way out. */
 export function textOf(corpus: Corpus): string {
   try {

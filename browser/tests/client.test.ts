@@ -59,6 +59,12 @@ test("a worker that dies says so, ends what waits, and is replaced by the next c
   expect(FakeWorker.made).toHaveLength(2);
 });
 
+test("a thread that fails names the way out", async () => {
+  await client.open();
+  FakeWorker.made[0]!.onerror!({ message: "Uncaught [object ErrorEvent]" });
+  expect(events).toMatchObject([{ message: expect.stringContaining("choose a build without threads") as string }]);
+});
+
 test("a worker that could not open is tried anew by the next command", async () => {
   FakeWorker.answer = ({ id }) => ({ type: "failed", id, message: "no wasm" });
   await expect(client.open()).rejects.toThrow("no wasm");

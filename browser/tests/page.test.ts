@@ -1,5 +1,5 @@
 import { expect, test, vi } from "vitest";
-import { corpusFromBytes, corpusFromText, corpusProblem, splitSizes, tokenize } from "../src/corpus.ts";
+import { corpusFromBytes, corpusFromText, corpusProblem, readFile, splitSizes, tokenize } from "../src/corpus.ts";
 import * as format from "../src/ui/format.ts";
 import { Series } from "../src/ui/series.ts";
 import { evalPoints, fromJsonl, toJsonl } from "../src/worker/metrics.ts";
@@ -75,6 +75,11 @@ test("a corpus is its bytes without the mark, whatever it is read as", async () 
   expect(marked.sha256).toBe(plain.sha256);
   expect(tokenize(plain, "char").tokenizer.vocabSize).toBe(6);
   expect([...tokenize(marked, "byte").tokens.slice(-2)]).toEqual([13, 10]);
+});
+
+test("a file that would take the tab's memory is refused unread", () => {
+  const file = { name: "all.txt", size: 2 ** 28 + 1 } as File;
+  expect(() => readFile(file)).toThrow(/all.txt holds 268435457 bytes.*at most 268435456/);
 });
 
 test("without hashes, as over plain HTTP, the way out is named", async () => {

@@ -70,7 +70,7 @@ export class Core {
       const wasm = url.replace(/mjs$/, "wasm");
       throw new TabgptError(
         `the WASM build "${build.name}" did not start (${messageOf(error)}); ` +
-          `reload the page, or see whether its server has ${wasm}`,
+          `reload the page or choose another build, and see whether its server has ${wasm}`,
       );
     }
     return new Core(options, memory, bindAbi(module, build.address));

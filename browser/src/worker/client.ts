@@ -67,7 +67,9 @@ export class TrainingClient {
     this.#worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module", name: "tabgpt" });
     this.#worker.onmessage = ({ data }: MessageEvent<FromWorker>) => this.#receive(data);
     this.#worker.onerror = (event) => {
-      const message = `The training worker failed: ${event.message || "its script could not be loaded"}. What was saved is kept; reload the page.`;
+      // Emscripten throws the event of a thread that failed, which has no text.
+      const why = /\[object/.test(event.message) ? "a thread of it could not run, so choose a build without threads" : event.message;
+      const message = `The training worker failed: ${why || "its script could not be loaded"}. What was saved is kept; reload the page.`;
       this.close(message);
       this.#onEvent({ event: "lost", message });
     };
