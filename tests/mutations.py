@@ -106,7 +106,7 @@ class Copy:
             if there.is_file() and gone and there.suffix != ".so":
                 there.unlink()
 
-    def build(self) -> bool:
+    def build(self, target: str = "_core") -> bool:
         """_core from the copy's sources, into its package; False where it does not compile."""
         build = self.folder / "build"
         tools = {name: Path(sys.executable).parent / name for name in ("cmake", "ninja")}
@@ -117,9 +117,7 @@ class Copy:
                 f"-DPython_EXECUTABLE={sys.executable}",
             ]
             subprocess.run(configure, check=True, stdout=subprocess.DEVNULL)
-        done = subprocess.run(
-            [tools["ninja"], "-C", build, "_core"], capture_output=True, text=True
-        )
+        done = subprocess.run([tools["ninja"], "-C", build, target], capture_output=True, text=True)
         if done.returncode == 0:
             for module in build.glob("_core*.so"):
                 shutil.copyfile(module, self.folder / "reference/tabgpt" / module.name)

@@ -6,6 +6,7 @@
     python tests/sanitize.py tsan         data races of the thread pool
     python tests/sanitize.py asan+ubsan   both in one build, which the suite runs with --quick
     python tests/sanitize.py asan+ubsan --fuzz 100000 --seed 1    tests/fuzz_c_api.cpp instead
+    CXX=clang++ python tests/sanitize.py libfuzzer --fuzz 100000  the same, led by coverage
 
 A copy of the tree (tests/mutations.py) is built under build/sanitize/NAME and kept. Python
 itself is not instrumented, so the sanitizer's library is preloaded and leaks, of which Python
@@ -51,6 +52,12 @@ SANITIZERS = {
         {"ASAN_OPTIONS": _ASAN, "UBSAN_OPTIONS": "print_stacktrace=1"},
         PARITY,
     ),
+    "libfuzzer": Sanitizer(
+        "address,undefined,fuzzer-no-link",
+        (),
+        {"ASAN_OPTIONS": _ASAN, "UBSAN_OPTIONS": "print_stacktrace=1"},
+        [],
+    ),
     "tsan": Sanitizer("thread", ("tsan",), {"TSAN_OPTIONS": "halt_on_error=1"}, THREADED),
 }
 
@@ -62,8 +69,8 @@ def _library(name: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def prepare(name: str) -> Copy:
-    """The copy, built; SystemExit where it does not compile."""
+def prepare(name: str, target: str = "_core") -> Copy:
+    """The copy, with the target built; SystemExit where it does not compile."""
     sanitizer = SANITIZERS[name]
     folder = ROOT / "build/sanitize" / name
     # libstdc++ too, or the sanitizer does not find where exceptions are thrown.
@@ -78,8 +85,8 @@ def prepare(name: str) -> Copy:
         ],
         {**logs, "LD_PRELOAD": ":".join(libraries)},
     )
-    if not copy.build():
-        sys.exit(f"sanitize: the copy in {folder} does not compile; run ninja -C {folder}/build")
+    if not copy.build(target):
+        sys.exit(f"sanitize: {target} does not compile; run ninja -C {folder}/build {target}")
     return copy
 
 
@@ -98,20 +105,19 @@ def run(name: str, quick: bool = False) -> str:
 
 def fuzz(name: str, count: int, seed: int = 1) -> tuple[str, bool]:
     """What the fuzzer of the C ABI printed, and whether it found nothing."""
-    build = prepare(name).folder / "build"
-    ninja = Path(sys.executable).parent / "ninja"
-    made = subprocess.run([ninja, "-C", build, "fuzz_c_api"], capture_output=True, text=True)
-    if made.returncode:
-        return made.stdout[-2000:], False
-    # Allocations over 64 MB fail, so that what a host hears then is tried too.
-    limit = "allocator_may_return_null=1:max_allocation_size_mb=64"
-    options = {key: f"{value}:{limit}" for key, value in SANITIZERS[name].options.items()}
+    folder = prepare(name, "fuzz_c_api").folder
+    arguments = [str(count), str(seed)]
+    if name == "libfuzzer":
+        (folder / "corpus").mkdir(exist_ok=True)  # grows from run to run
+        flags = [f"-runs={count}", f"-seed={seed}", "-max_len=1000", "-len_control=0"]
+        arguments = [*flags, f"-artifact_prefix={folder}/", str(folder / "corpus")]
+    options = dict(SANITIZERS[name].options)
     if "ASAN_OPTIONS" in options:
-        options["ASAN_OPTIONS"] = options["ASAN_OPTIONS"].replace(
-            "detect_leaks=0", "detect_leaks=1"
-        )
+        # Allocations over 64 MB fail, so that what a host hears then is tried too.
+        more = "detect_leaks=1:allocator_may_return_null=1:max_allocation_size_mb=64"
+        options["ASAN_OPTIONS"] += f":{more}"  # the last one counts
     done = subprocess.run(
-        [build / "fuzz_c_api", str(count), str(seed)],
+        [folder / "build/fuzz_c_api", *arguments],
         env=os.environ | options,
         capture_output=True,
         text=True,
@@ -127,6 +133,8 @@ def main() -> None:
     parser.add_argument("--fuzz", type=int, metavar="COUNT", help="fuzz the C ABI instead")
     parser.add_argument("--seed", type=int, default=1, help="of --fuzz")
     options = parser.parse_args()
+    if options.sanitizer == "libfuzzer" and not options.fuzz:
+        parser.error("libfuzzer needs --fuzz COUNT, and CXX=clang++")
     if options.fuzz:
         text, clean = fuzz(options.sanitizer, options.fuzz, options.seed)
         print(text)
