@@ -23,7 +23,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from fractions import Fraction
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -307,10 +307,10 @@ def independent(raw: bytes) -> Reading | None:
     loose: list[str] = []
 
     def number(text: str) -> Any:
-        value = Fraction(text) if "." in text or "e" in text.lower() else int(text)
+        value = Decimal(text)  # which does not write 1e999999999 out
         if not text.isdigit():
             loose.append(text)
-        return int(value) if value == int(value) and abs(value) < 2**64 else None
+        return int(value) if abs(value) < 2**64 and value == value.to_integral_value() else None
 
     def stop(text: str) -> Any:
         raise ValueError(text)
@@ -352,7 +352,7 @@ def independent(raw: bytes) -> Reading | None:
         if not all(isinstance(v, str) for v in metadata.values()):
             return None
         found = {name: size_of(entry) for name, entry in content.items()}
-    except (ValueError, TypeError, KeyError, struct.error, RecursionError, OverflowError):
+    except (ValueError, TypeError, KeyError, struct.error, RecursionError, ArithmeticError):
         return None
     at = 0
     for _, begin, end in sorted(found.values(), key=lambda item: item[1:]):
