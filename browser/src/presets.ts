@@ -85,8 +85,9 @@ export function problemsIn(values: Record<string, unknown>): Record<string, stri
   if (width % heads !== 0) {
     problems.n_head = `${heads} heads do not divide a width of ${width}; choose a divisor of ${width}.`;
   } else if (width / heads > MAX_HEAD_DIM) {
-    const least = Math.ceil(width / MAX_HEAD_DIM);
-    problems.n_head = `${width / heads} channels a head, at most ${MAX_HEAD_DIM}; use ${least} heads or more.`;
+    let least = Math.ceil(width / MAX_HEAD_DIM);
+    while (width % least !== 0) least++;
+    problems.n_head = `${width / heads} channels a head, at most ${MAX_HEAD_DIM}; use ${least} heads.`;
   }
   return problems;
 }

@@ -32,5 +32,6 @@ test("limits themselves are allowed", () => {
 
 test("heads must divide the width, and be narrow enough", () => {
   expect(problemsIn({ ...presetValues("tiny"), n_head: 5 }).n_head).toMatch(/do not divide a width of 48/);
-  expect(problemsIn({ ...presetValues("tiny"), n_head: 1, d_model: 256 }).n_head).toMatch(/use 2 heads or more/);
+  expect(problemsIn({ ...presetValues("tiny"), n_head: 1, d_model: 256 }).n_head).toMatch(/use 2 heads/);
+  expect(problemsIn({ ...presetValues("tiny"), n_head: 1, d_model: 129 }).n_head).toMatch(/use 3 heads/);
 });

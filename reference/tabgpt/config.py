@@ -193,10 +193,11 @@ def check_heads(n_head: int, d_model: int) -> None:
             f"choose d_model as a multiple of n_head"
         )
     if d_model // n_head > MAX_HEAD_DIM:
+        fewest = -(-d_model // MAX_HEAD_DIM)
+        fitting = next(heads for heads in range(fewest, d_model + 1) if d_model % heads == 0)
         raise ConfigError(
             f"d_model {d_model} / n_head {n_head} is {d_model // n_head} channels a head; "
-            f"at most {MAX_HEAD_DIM} are possible: raise n_head to "
-            f"{-(-d_model // MAX_HEAD_DIM)} or more"
+            f"at most {MAX_HEAD_DIM} are possible: raise n_head to {fitting}, which divides d_model"
         )
 
 

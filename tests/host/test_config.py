@@ -78,7 +78,7 @@ def test_zero_is_refused_where_nothing_would_happen(name: str) -> None:
         ({"learning_rate": 1}, "unknown hyper-parameter 'learning_rate'"),
         ({"bath_size": 1}, "did you mean 'batch_size'"),
         ({"n_head": 5, "d_model": 12}, "d_model is 12, which n_head 5 does not divide"),
-        ({"n_head": 1, "d_model": 129}, "at most 128 are possible: raise n_head to 2"),
+        ({"n_head": 1, "d_model": 129}, "at most 128 are possible: raise n_head to 3"),
     ],
 )
 def test_wrong_names_choices_and_combinations(values: dict[str, Any], message: str) -> None:
