@@ -18,7 +18,7 @@ STEP = 600
 
 def main() -> None:
     with serve_lab() as address, launch_chromium() as browser:
-        page = browser.new_page(viewport={"width": 1280, "height": 1180}, color_scheme="dark")
+        page = browser.new_page(viewport={"width": 1280, "height": 1440}, color_scheme="dark")
         playground = Playground(page, address).open()
         playground.choose_preset(PRESET)
         playground.press("Start")
