@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+import pairs
 import record
 
 README = record.ROOT / "README.md"
@@ -69,7 +70,105 @@ def lr_sweep() -> str:
     return table + source(data)
 
 
-FIGURES: dict[str, Callable[[], str]] = {"learns": learns, "lr-sweep": lr_sweep}
+Row = dict[str, Any]
+
+
+def ratio(rows: Iterable[Row]) -> str:
+    """Geometric mean of the rows' median pair ratios, and of their quartiles."""
+    ratios = [row["ratio"] for row in rows]
+    median, q1, q3 = (
+        pairs.geometric_mean(r[key] for r in ratios) for key in ("median", "q1", "q3")
+    )
+    return f"**{median:.2f}** ({q1:.2f} to {q3:.2f})"
+
+
+def shape_of(row: Row) -> str:
+    """M × K × N, or n³ where they are equal."""
+    M, K, N = row["shape"]
+    return f"{M}³" if M == K == N else f"{M} × {K} × {N}"
+
+
+def matmul_native() -> str:
+    """Speed of our SGEMM as a share of OpenBLAS's, by shape and threads."""
+    data = record.read("matmul-native")
+    rows = data["results"]
+    threads = sorted({row["threads"] for row in rows})
+    table = "| M × K × N | " + " | ".join(f"{n} thread{'s' * (n > 1)}" for n in threads) + " |\n"
+    table += "|---|" + "---|" * len(threads) + "\n"
+
+    def line(name: str, chosen: list[Row]) -> str:
+        cells = [ratio(row for row in chosen if row["threads"] == n) for n in threads]
+        return f"| {name} | " + " | ".join(cells) + " |\n"
+
+    for shape in dict.fromkeys(map(shape_of, rows)):
+        table += line(shape, [row for row in rows if shape_of(row) == shape])
+    table += line("geometric mean", rows)
+    kernels = ", ".join(sorted({row["openblas"] for row in rows}))
+    table += (
+        f"\nOurs / OpenBLAS ({kernels} kernels), above 1 ours is faster: geometric means over NN,"
+        " NT and TN of the medians of pair ratios (of their quartiles).\n"
+    )
+    return table + source(data)
+
+
+def step_torch() -> str:
+    """Speed of our training step as a multiple of PyTorch's, eager and compiled."""
+    data = record.read("step-torch")
+    rows = data["results"]
+    threads = sorted({row["threads"] for row in rows})
+    table = "| PyTorch | " + " | ".join(f"{n} thread{'s' * (n > 1)}" for n in threads) + " |\n"
+    table += "|---|" + "---|" * len(threads) + "\n"
+    for variant in dict.fromkeys(row["variant"] for row in rows):
+        cells = [
+            ratio([r for r in rows if (r["variant"], r["threads"]) == (variant, n)])
+            for n in threads
+        ]
+        table += f"| {rows[0]['torch']}, {variant} | " + " | ".join(cells) + " |\n"
+    table += (
+        f"\nOurs / PyTorch, a training step of `{rows[0]['preset']}` on as many threads, above 1"
+        " ours is faster: medians of pair ratios (quartiles).\n"
+    )
+    return table + source(data)
+
+
+def matmul_tab() -> str:
+    """The tab's SGEMM as a share of a loop in registers, and two threads against one."""
+    data = record.read("matmul-tab")
+    loops = [row for row in data["results"] if row["against"] == "registers"]
+    threads = [row for row in data["results"] if row["against"] == "one thread"]
+    table = "| build | product | of the fastest loop in registers | 2 threads against 1 |\n"
+    table += "|---|---|---|---|\n"
+    for build in dict.fromkeys(row["build"] for row in loops):
+        # The loop that all shapes were compared with is the fastest; the cube met the others too.
+        mine = [row for row in loops if row["build"] == build]
+        best = mine[-1]["loop"]
+        groups: dict[str, dict[str, list[Row]]] = {}
+        for kind, rows in (
+            ("loop", [row for row in mine if row["loop"] == best]),
+            ("threads", [row for row in threads if row["build"] == f"{build}-threads"]),
+        ):
+            for row in rows:
+                cube = len(set(row["shape"])) == 1
+                name = shape_of(row) if cube else "training shapes"
+                groups.setdefault(name, {}).setdefault(kind, []).append(row)
+        for name, kinds in groups.items():
+            cells = [ratio(kinds[kind]) if kind in kinds else "" for kind in ("loop", "threads")]
+            cells[0] += f" {best}" if cells[0] else ""
+            table += f"| {build} | {name} | " + " | ".join(cells) + " |\n"
+    table += (
+        "\nGeometric means over NN, NT and TN (and the training step's five shapes) of the medians"
+        " of pair ratios (of their quartiles).\n"
+    )
+    return table + source(data)
+
+
+FIGURES: dict[str, Callable[[], str]] = {
+    "learns": learns,
+    "lr-sweep": lr_sweep,
+    "matmul-native": matmul_native,
+    "step-torch": step_torch,
+    "matmul-tab": matmul_tab,
+}
 
 
 def filled(text: str) -> str:
