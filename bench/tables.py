@@ -88,13 +88,18 @@ def shape_of(row: Row) -> str:
     return f"{M}³" if M == K == N else f"{M} × {K} × {N}"
 
 
+def thread_columns(first: str, threads: list[int]) -> str:
+    """The head of a table with a column a number of threads."""
+    names = [f"{n} thread{'s' * (n > 1)}" for n in threads]
+    return "| " + " | ".join([first, *names]) + " |\n" + "|---" * (len(names) + 1) + "|\n"
+
+
 def matmul_native() -> str:
     """Speed of our SGEMM as a share of OpenBLAS's, by shape and threads."""
     data = record.read("matmul-native")
     rows = data["results"]
     threads = sorted({row["threads"] for row in rows})
-    table = "| M × K × N | " + " | ".join(f"{n} thread{'s' * (n > 1)}" for n in threads) + " |\n"
-    table += "|---|" + "---|" * len(threads) + "\n"
+    table = thread_columns("M × K × N", threads)
 
     def line(name: str, chosen: list[Row]) -> str:
         cells = [ratio(row for row in chosen if row["threads"] == n) for n in threads]
@@ -116,8 +121,7 @@ def step_torch() -> str:
     data = record.read("step-torch")
     rows = data["results"]
     threads = sorted({row["threads"] for row in rows})
-    table = "| PyTorch | " + " | ".join(f"{n} thread{'s' * (n > 1)}" for n in threads) + " |\n"
-    table += "|---|" + "---|" * len(threads) + "\n"
+    table = thread_columns("PyTorch", threads)
     for variant in dict.fromkeys(row["variant"] for row in rows):
         cells = [
             ratio([r for r in rows if (r["variant"], r["threads"]) == (variant, n)])
