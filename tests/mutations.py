@@ -157,7 +157,8 @@ class Copy:
                     message = (outcome.get("message") or "").splitlines()[0]
                     asserted = message.startswith(("AssertionError", "assert", "Failed: DID NOT"))
                     return name, message, outcome.tag == "failure" and asserted
-        return "", f"pytest ended with {done.returncode}: {done.stdout[-500:]}", False
+        said = (done.stdout + done.stderr)[-500:]
+        return "", f"pytest ended with {done.returncode}: {said}", False
 
     def judge(self, mutant: Mutant) -> Verdict:
         """Applies the mutation, rebuilds, tests, and takes it back."""
@@ -175,7 +176,7 @@ class Copy:
 def run(mutants: list[Mutant], folder: Path) -> list[Verdict]:
     """The baseline of each kind first, SystemExit where it is not green; then every mutant."""
     check_anchors()
-    copy = Copy(folder)
+    copy = Copy(folder.resolve())  # its tests run in there
     if not copy.build():
         sys.exit(f"mutations: the unmutated copy in {folder} does not compile")
     for kind in sorted({mutant.kind for mutant in mutants}):
