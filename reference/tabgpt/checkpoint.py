@@ -67,6 +67,8 @@ class Checkpoint:
     backend: str | None = None
     moments: dict[str, Array] | None = None
     """`m:<name>` and `v:<name>`; None where there are none, or they were not asked for."""
+    moments_file: str | None = None
+    """The name of the file that a load found them to be in."""
 
     @property
     def tokens_seen(self) -> int:
@@ -105,7 +107,16 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
         if optimizer is not None and new:  # of no use without its weights, and the disk is full
             (folder / optimizer).unlink(missing_ok=True)
         raise
-    for path in folder.iterdir():  # also what a killed save has left half written
+    remove_stale(folder, optimizer)
+
+
+def remove_stale(folder: Path, optimizer: str | None) -> None:
+    """Moments of other saves than the committed one, whole or half written.
+
+    A save ends with it, and a resume begins with it: a kill between a save's commit and its end
+    leaves the older moments, and where that save was the run's last, no other save follows.
+    """
+    for path in folder.iterdir():
         old = _OPTIMIZER_NAME.fullmatch(path.name.removeprefix(".").removesuffix(".partial"))
         if old and path.name != optimizer:
             path.unlink(missing_ok=True)
@@ -274,6 +285,7 @@ def _described(metadata: Mapping[str, str]) -> Checkpoint:
         int(step),
         corpus,
         metadata.get("backend"),
+        moments_file=metadata.get("optimizer"),
     )
 
 

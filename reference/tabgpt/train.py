@@ -279,6 +279,7 @@ def resume(
         run.model.session.tensor(name)[...] = array
     about.tensors, about.moments = {}, None
     run.model.session.step_number = run.saved_step = about.step
+    checkpoints.remove_stale(folder, about.moments_file)
     run.open_files(cut_back(folder / METRICS_FILE, about.step))
     if longer:
         run.saved_step = None

@@ -98,6 +98,17 @@ def test_kills_at_random_moments_change_nothing(folder: Path, backend: str) -> N
     assert_same(folder / "whole", folder / "killed")
 
 
+def test_a_resume_removes_what_a_kill_left_of_another_save(folder: Path) -> None:
+    """A kill between the last save's commit and its end: no later save clears up after it."""
+    options = (*OPTIONS, "--autosave-seconds", 0)
+    finish(folder, *options, "--out", "whole")
+    finish(folder, *options, "--out", "killed")
+    for name in ("optimizer-000095.safetensors", ".optimizer-000101.safetensors.partial"):
+        (folder / "killed" / name).write_bytes(b"moments")
+    finish(folder, "train", "--resume", "killed", "--threads", 1)
+    assert_same(folder / "whole", folder / "killed")
+
+
 @pytest.mark.parametrize(
     ("backend", "number"),
     [("native", signal.SIGINT), ("native", signal.SIGTERM), ("numpy", signal.SIGINT)],
