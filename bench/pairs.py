@@ -1,9 +1,9 @@
 """Interleaved timing of two sides: medians of pair ratios with their spread, raw samples kept.
 
 One side's sample and the other's directly after it are a pair; who goes first
-alternates, so that a drift of the machine's speed cancels. Before each sample
-the other side's threads must have gone to sleep, and one untimed call wakes
-this side's.
+alternates, so that a drift of the machine's speed cancels. More than two sides
+take turns in rounds in the same way. Before each sample the other sides' threads
+must have gone to sleep, and one untimed call wakes this side's.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 LEAST_SAMPLE_S = 1e-3
 LEAST_QUANTA = 20
 WARM_UP_S = 0.2
+LONG_CALL_S = 0.1
+"""A call this long does not show what waking threads costs, tens of microseconds."""
 IDLE_LOOK_S = 0.01
 IDLE_LIMIT_S = 2.0
 IDLE_SHARE = 0.05
@@ -61,28 +63,35 @@ class Side:
 
     call: Call
     calls: int = 1
+    best_s: float = math.inf
+    """Fastest call of the warm-up."""
     seconds: list[float] = field(default_factory=list)
+    clock: ClassVar[str] = "time.perf_counter"
+
+    def timed(self, calls: int) -> float:
+        """Seconds of that many calls, by this side's clock."""
+        before = time.perf_counter()
+        for _ in range(calls):
+            self.call()
+        return time.perf_counter() - before
+
+    def quantum(self) -> float:
+        """Smallest step of the clock that shows, in seconds."""
+        return clock_quantum()
 
     def warm_up(self, sample_s: float) -> None:
         """Calls until WARM_UP_S have passed, and chooses the calls that fill sample_s."""
-        best, start = math.inf, time.perf_counter()
+        start = time.perf_counter()
         while time.perf_counter() - start < WARM_UP_S:
-            before = time.perf_counter()
-            self.call()
-            best = min(best, time.perf_counter() - before)
-        self.calls = max(1, math.ceil(1.2 * sample_s / max(best, 1e-9)))
+            self.best_s = min(self.best_s, self.timed(1))
+        self.calls = max(1, math.ceil(1.2 * sample_s / max(self.best_s, 1e-9)))
 
     def sample(self, least_s: float) -> None:
         """Adds one sample; one that is too short for the clock is taken again with more calls."""
         wait_until_idle()
-        self.call()
-        while True:
-            before = time.perf_counter()
-            for _ in range(self.calls):
-                self.call()
-            elapsed = time.perf_counter() - before
-            if elapsed >= least_s:
-                break
+        if self.best_s < LONG_CALL_S:
+            self.timed(1)
+        while (elapsed := self.timed(self.calls)) < least_s:
             self.calls *= 2
         self.seconds.append(elapsed / self.calls)
 
@@ -94,30 +103,42 @@ def ratio(ours_s: Sequence[float], peer_s: Sequence[float]) -> dict[str, float]:
     return {"median": median, "q1": q1, "q3": q3}
 
 
-def compare(ours: Call, peer: Call, *, pairs: int, sample_s: float) -> dict[str, Any]:
-    """Times both sides `pairs` times (at least 2), sample_s or a little more a sample.
+def take_rounds(sides: Sequence[Side], *, rounds: int, sample_s: float) -> dict[str, Any]:
+    """Warms each side up, then samples all of them a round, in turns from either end.
 
-    The result goes into a record as it is: raw seconds a call, the calls a
-    sample, `ratio` (see above) and the clock.
+    The samples, sample_s or a little more each, are in `seconds` of the sides;
+    what comes back says for a record how they were taken.
     """
-    quantum = clock_quantum()
+    quantum = max(side.quantum() for side in sides)
     least_s = max(LEAST_SAMPLE_S, LEAST_QUANTA * quantum)
-    sides = [Side(ours), Side(peer)]
     for side in sides:
         wait_until_idle()
         side.warm_up(max(sample_s, least_s))
-    for pair in range(pairs):
-        for side in sides if pair % 2 == 0 else reversed(sides):
+    for turn in range(rounds):
+        for side in sides if turn % 2 == 0 else reversed(sides):
             side.sample(least_s)
     return {
-        "ours_s": sides[0].seconds,
-        "peer_s": sides[1].seconds,
-        "ours_calls": sides[0].calls,
-        "peer_calls": sides[1].calls,
-        "ratio": ratio(sides[0].seconds, sides[1].seconds),
         "warm_up_s": WARM_UP_S,
-        "clock": "time.perf_counter",
+        "clock": ", ".join(dict.fromkeys(side.clock for side in sides)),
         "quantum_s": quantum,
+    }
+
+
+def compare(ours: Call, peer: Call, *, pairs: int, sample_s: float) -> dict[str, Any]:
+    """Times two sides `pairs` times (at least 2); the result goes into a record as it is."""
+    mine, theirs = Side(ours), Side(peer)
+    taken = take_rounds([mine, theirs], rounds=pairs, sample_s=sample_s)
+    return {**samples(mine, theirs), **taken}
+
+
+def samples(ours: Side, peer: Side) -> dict[str, Any]:
+    """Raw seconds a call of two sides, the calls a sample, and `ratio` (see above)."""
+    return {
+        "ours_s": ours.seconds,
+        "peer_s": peer.seconds,
+        "ours_calls": ours.calls,
+        "peer_calls": peer.calls,
+        "ratio": ratio(ours.seconds, peer.seconds),
     }
 
 
