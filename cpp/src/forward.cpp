@@ -1,6 +1,5 @@
 /** The forward pass: GPT-2's pre-LayerNorm blocks, from tokens to ln_f.out. */
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "tabgpt/model.hpp"
@@ -9,13 +8,12 @@ namespace tabgpt {
 
 Dropout Model::dropout(const Batch& batch, Site site, uint32_t layer) const {
   if (!batch.train || config.dropout <= 0) return {};
-  constexpr uint32_t use = 3;
   Dropout dropout;
   dropout.seed = static_cast<uint32_t>(config.seed);
   dropout.c2 = batch.step;
-  dropout.c3 = use << 24 | batch.micro << 16 | layer << 4 | static_cast<uint32_t>(site);
-  dropout.threshold = static_cast<uint32_t>(std::floor(config.dropout * 4294967296.0));
-  dropout.scale = static_cast<float>(1.0 / (1.0 - config.dropout));
+  dropout.c3 = stream_c3(Use::dropout, batch.micro, layer, site);
+  dropout.threshold = dropout_threshold(config.dropout);
+  dropout.scale = dropout_scale(config.dropout);
   return dropout;
 }
 

@@ -1,7 +1,11 @@
 #include "tabgpt/layout.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
+
+#include "philox.hpp"
+#include "tabgpt/streams.hpp"
 
 namespace tabgpt {
 
@@ -44,6 +48,17 @@ Layout::Layout(const Config& config) {
   }
   ln_f_w = add("transformer.ln_f.weight", C, 0, 0, 1);
   ln_f_b = add("transformer.ln_f.bias", C, 0, 0);
+}
+
+void Layout::initial_values(uint32_t number, uint32_t seed, uint64_t first, uint64_t count,
+                            float* out) const {
+  const Parameter& parameter = parameters[number];
+  if (parameter.std == 0) {
+    std::fill(out, out + count, parameter.fill);
+  } else {
+    philox::normals(out, static_cast<size_t>(count), parameter.std, seed, 0, stream_c3(Use::init, 0, number),
+                    first / 4);
+  }
 }
 
 }  // namespace tabgpt

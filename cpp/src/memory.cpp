@@ -47,6 +47,7 @@ Memory plan_memory(const Config& config, const Layout& layout, const Plan& plan,
   memory.activations = 4 * plan.total_floats;
   Carver generation, batch;
   GenerationBuffers::carve(config, generation);
+  Generation().carve(config, generation);
   BatchBuffers::carve(config, batch);
   memory.kv_cache = generation.bytes();
   memory.workspace = align_bytes(workspace_bytes(config, plan, n_threads));

@@ -18,9 +18,15 @@ bool Sampling::check() const {
   return true;
 }
 
-bool choose_token(const GenerationBuffers& buffers, size_t V, const Sampling& sampling, double u,
+ChoiceBuffers ChoiceBuffers::carve(const Config& config, Carver& carver) {
+  ChoiceBuffers buffers;
+  buffers.order = carver.take<uint32_t>(config.vocab_size);
+  buffers.weights = carver.take<double>(config.vocab_size);
+  return buffers;
+}
+
+bool choose_token(const ChoiceBuffers& buffers, const float* z, size_t V, const Sampling& sampling, double u,
                   uint32_t* token) {
-  const float* z = buffers.logits;
   for (size_t id = 0; id < V; ++id) {
     if (!std::isfinite(z[id])) {
       return fail(

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <new>
 
-#include "philox.hpp"
 #include "tabgpt/error.hpp"
 
 namespace tabgpt {
@@ -65,7 +64,8 @@ bool Session::allocate(const Memory& memory) {
   }
   Carver batch_carver(batch_arena_.as<void>()), generation_carver(kv_cache_.as<void>());
   batch_ = BatchBuffers::carve(config_, batch_carver);
-  generation_.buffers = GenerationBuffers::carve(config_, generation_carver);
+  generation_buffers_ = GenerationBuffers::carve(config_, generation_carver);
+  generation_.carve(config_, generation_carver);
   return true;
 }
 
@@ -131,22 +131,16 @@ Model Session::model() {
 }
 
 void Session::init_weights() {
-  constexpr uint32_t use = 1;
   for (uint32_t number = 0; number < layout_.parameters.size(); ++number) {
     const Parameter& parameter = layout_.parameters[number];
-    float* out = parameters_.floats() + parameter.offset;
-    if (parameter.std == 0) {
-      std::fill(out, out + parameter.count(), parameter.fill);
-    } else {
-      // In parts for the pool; a part starts at a block of four normals, so they do not change the numbers.
-      constexpr uint64_t part = uint64_t{1} << 16;
-      pool_.parallel_for(
-          static_cast<size_t>((parameter.count() + part - 1) / part), [&](size_t task, size_t) {
-            const uint64_t first = task * part;
-            philox::normals(out + first, std::min(part, parameter.count() - first), parameter.std,
-                            static_cast<uint32_t>(config_.seed), 0, use << 24 | number << 4, first / 4);
-          });
-    }
+    // In parts for the pool.
+    constexpr uint64_t part = uint64_t{1} << 16;
+    pool_.parallel_for(static_cast<size_t>((parameter.count() + part - 1) / part), [&](size_t task, size_t) {
+      const uint64_t first = task * part;
+      layout_.initial_values(number, static_cast<uint32_t>(config_.seed), first,
+                             std::min(part, parameter.count() - first),
+                             parameters_.floats() + parameter.offset + first);
+    });
   }
   for (const Arena* arena : {&gradients_, &adam_m_, &adam_v_}) {
     if (arena->floats() != nullptr) std::memset(arena->floats(), 0, layout_.total_floats * sizeof(float));
@@ -155,25 +149,10 @@ void Session::init_weights() {
   ++weights_version_;
 }
 
-bool Session::check_ids(const char* what, const uint32_t* ids, size_t count) const {
-  if (ids == nullptr) return fail("%s is a null pointer; pass the ids", what);
-  for (size_t i = 0; i < count; ++i) {
-    if (ids[i] >= config_.vocab_size) {
-      return fail("%s[%zu] is %lu; ids must be below vocab_size, %llu", what, i,
-                  static_cast<unsigned long>(ids[i]), ull(config_.vocab_size));
-    }
-  }
-  return true;
-}
-
 bool Session::set_tokens(const uint32_t* tokens, size_t count) {
-  Split split;
-  if (!check_ids("tokens", tokens, count) || !Split::of(tokens, count, config_.ctx, &split)) return false;
-  split_ = {};
-  evaluation_.active = false;  // its windows are of the old corpus
-  if (!corpus_.allocate("tokens", 4 * uint64_t{count})) return false;
-  std::memcpy(corpus_.as<void>(), tokens, count * sizeof(uint32_t));
-  return Split::of(corpus_.as<uint32_t>(), count, config_.ctx, &split_);
+  const bool done = corpus_.set(config_, tokens, count);
+  if (done || corpus_.empty()) evaluation_.cancel();  // its windows are of the old corpus
+  return done;
 }
 
 }  // namespace tabgpt

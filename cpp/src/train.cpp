@@ -1,4 +1,4 @@
-/** The optimizer step, and loss, gradients and logits of a batch that the host brings. */
+/** The optimizer step; loss, gradients and logits of a batch that the host brings; evaluation. */
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -31,18 +31,16 @@ void Session::zero_gradients() { std::memset(gradients_.floats(), 0, layout_.tot
 
 bool Session::step() {
   if (!needs_gradients("a step") || !set_step_number(step_)) return false;
-  if (split_.train.tokens == nullptr) return fail("a step needs a corpus; call set_tokens first");
+  if (corpus_.empty()) return fail("a step needs a corpus; call set_tokens first");
   const size_t B = config_.batch_size, T = config_.ctx, n_micro = config_.grad_accum;
-  const auto seed = static_cast<uint32_t>(config_.seed);
   const Model m = model();
 
   pass_over(B, T);
   zero_gradients();
   double sum = 0;
   for (uint32_t micro = 0; micro < n_micro; ++micro) {
-    const auto step = static_cast<uint32_t>(step_);
-    random_windows(split_.train, B, T, seed, step, kUseBatch << 24 | micro << 16, batch_);
-    const Batch batch{batch_.tokens, batch_.targets, B, T, true, step, micro};
+    const Batch batch =
+        training_batch(config_, corpus_.split().train, static_cast<uint32_t>(step_), micro, batch_);
     forward(m, batch);
     sum += loss_sum_and_backward(m, batch, static_cast<float>(1.0 / static_cast<double>(B * T * n_micro)));
   }
@@ -68,25 +66,9 @@ void Session::update(double norm) {
   ++weights_version_;
 }
 
-bool Session::check_batch(const Batch& batch) const {
-  if (batch.B == 0 || batch.T == 0) {
-    return fail("the batch is %zu x %zu tokens; it needs at least one", batch.B, batch.T);
-  }
-  if (batch.T > config_.ctx) {
-    return fail("the batch has windows of %zu tokens; ctx is %llu: cut them", batch.T, ull(config_.ctx));
-  }
-  if (batch.B > config_.max_rows() / batch.T) {
-    return fail(
-        "the batch is %zu x %zu tokens; this session planned for batch_size x ctx = %llu: use fewer rows or "
-        "open it with a larger batch_size",
-        batch.B, batch.T, ull(config_.max_rows()));
-  }
-  return true;
-}
-
 bool Session::loss(const Batch& batch) {
-  if (!check_batch(batch) || !check_ids("tokens", batch.tokens, batch.rows()) ||
-      !check_ids("targets", batch.targets, batch.rows())) {
+  if (!check_batch(config_, batch) || !check_ids(config_, "tokens", batch.tokens, batch.rows()) ||
+      !check_ids(config_, "targets", batch.targets, batch.rows())) {
     return false;
   }
   const Model m = model();
@@ -97,9 +79,9 @@ bool Session::loss(const Batch& batch) {
 }
 
 bool Session::loss_and_grads(const Batch& batch) {
-  if (!needs_gradients("loss_and_grads") || !check_batch(batch) ||
-      !check_ids("tokens", batch.tokens, batch.rows()) ||
-      !check_ids("targets", batch.targets, batch.rows())) {
+  if (!needs_gradients("loss_and_grads") || !check_batch(config_, batch) ||
+      !check_ids(config_, "tokens", batch.tokens, batch.rows()) ||
+      !check_ids(config_, "targets", batch.targets, batch.rows())) {
     return false;
   }
   const Model m = model();
@@ -114,13 +96,13 @@ bool Session::loss_and_grads(const Batch& batch) {
 bool Session::logits(const uint32_t* tokens, size_t B, size_t T, float* out) {
   if (out == nullptr)
     return fail("logits is a null pointer; pass room for [%zu, %zu, vocab_size] floats", B, T);
-  if (!check_batch({.B = B > 0 ? size_t{1} : 0, .T = T})) return false;
+  if (!check_batch(config_, {.B = B > 0 ? size_t{1} : 0, .T = T})) return false;
   const size_t V = config_.vocab_size;
   if (B > SIZE_MAX / sizeof(float) / V / T) {  // B * T would wrap around, and fewer ids be checked than read
     return fail("the logits of %zu x %zu tokens over %zu ids pass %zu bytes; use fewer rows", B, T, V,
                 SIZE_MAX);
   }
-  if (!check_ids("tokens", tokens, B * T)) return false;
+  if (!check_ids(config_, "tokens", tokens, B * T)) return false;
   const Model m = model();
   const size_t most = config_.max_rows() / T;
   for (size_t b = 0; b < B; b += most) {
@@ -129,6 +111,21 @@ bool Session::logits(const uint32_t* tokens, size_t B, size_t T, float* out) {
     forward(m, part);
     tabgpt::logits(m, m.a(plan_.ln_f), part.rows(), out + b * T * V);
   }
+  return true;
+}
+
+bool Session::evaluate_begin(std::string_view split, size_t n_batches) {
+  return evaluation_.begin(config_, corpus_, split, n_batches);
+}
+
+bool Session::evaluate_next(bool* more) {
+  Batch batch;
+  if (!evaluation_.next(config_, batch_, &batch)) return false;
+  const Model m = model();
+  pass_over(batch.B, batch.T);
+  forward(m, batch);
+  *more = evaluation_.add(loss_sum(m, batch));
+  if (!*more) metrics_.loss = evaluation_.mean();
   return true;
 }
 

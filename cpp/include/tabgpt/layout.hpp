@@ -50,6 +50,12 @@ struct Layout {
   uint64_t total_floats = 0;    ///< of one arena, padding included
   uint64_t count = 0;           ///< parameters, without padding
 
+  /**
+   * Elements [first, first + count) of a parameter's starting values, its tensor number being its index.
+   * `first` is a multiple of 4: a Philox block makes four normals.
+   */
+  void initial_values(uint32_t number, uint32_t seed, uint64_t first, uint64_t count, float* out) const;
+
  private:
   uint32_t add(std::string name, uint64_t rows, uint64_t columns, double std, float fill = 0);
 };

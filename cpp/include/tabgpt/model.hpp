@@ -10,25 +10,13 @@
 #include <cstdint>
 
 #include "kernels/kernels.hpp"
+#include "tabgpt/batches.hpp"
 #include "tabgpt/config.hpp"
 #include "tabgpt/layout.hpp"
 #include "tabgpt/plan.hpp"
+#include "tabgpt/streams.hpp"
 
 namespace tabgpt {
-
-/** Sites of dropout's c3 (DESIGN.md, Randomness). */
-enum class Site : uint32_t { embedding, attention, attention_residual, mlp_residual };
-
-/** What one pass reads. */
-struct Batch {
-  const uint32_t* tokens = nullptr;   ///< [B,T]
-  const uint32_t* targets = nullptr;  ///< [B,T]; for the head only
-  size_t B = 0, T = 0;
-  bool train = false;  ///< apply dropout of (step, micro)
-  uint32_t step = 0, micro = 0;
-
-  size_t rows() const { return B * T; }
-};
 
 /** Keys and values of one sequence: [n_layer][k, v][H, ctx, D]. */
 struct KvCache {

@@ -89,8 +89,6 @@ class Session {
   bool allocate(const Memory& memory);
   void name_tensors();
   Model model();
-  bool check_batch(const Batch& batch) const;
-  bool check_ids(const char* what, const uint32_t* ids, size_t count) const;
   bool needs_gradients(const char* what) const;
   void pass_over(size_t B, size_t T) { seen_B_ = B, seen_T_ = T; }
   void zero_gradients();
@@ -100,11 +98,12 @@ class Session {
   const Layout layout_;
   const Plan plan_;
   Pool pool_;
-  Arena parameters_, gradients_, adam_m_, adam_v_, activations_, kv_cache_, workspace_, batch_arena_, corpus_;
+  Arena parameters_, gradients_, adam_m_, adam_v_, activations_, kv_cache_, workspace_, batch_arena_;
   BatchBuffers batch_;
-  Split split_;
+  Corpus corpus_;
   Evaluation evaluation_;
   Generation generation_;
+  GenerationBuffers generation_buffers_;
   Metrics metrics_;
   uint64_t step_ = 0;
   uint64_t weights_version_ = 0;  ///< one more whenever the core changes a weight
