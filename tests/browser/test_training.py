@@ -63,7 +63,8 @@ def test_pause_holds_the_step_and_one_step_makes_one(playground: Playground) -> 
 
 def test_stop_is_obeyed_in_the_middle_of_a_long_evaluation(playground: Playground) -> None:
     playground.open()
-    playground.set(**TINY, steps=1000, eval_interval=2, eval_batches=0)
+    # The whole split takes this width seconds.
+    playground.set(**{**TINY, "d_model": 256}, steps=1000, eval_interval=2, eval_batches=0)
     playground.press("Start")
     playground.wait_for("Evaluating")
     playground.press("Stop")
