@@ -29,13 +29,13 @@ SITE := $(shell find browser -type d \( -name node_modules -o -name dist -o -nam
 CXX_FILES := $(shell find cpp tests -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 PY_DIRS := reference tests wasm bench .ci
 
-.PHONY: lab test lint setup env native emscripten wasm npm corpus check site chromium clean help
+.PHONY: lab test lint setup env native emscripten wasm npm corpus check site chromium vulkan clean help
 
 help:
 	@echo "make lab    set up everything, serve the playground on 127.0.0.1"
 	@echo "make test   set up everything, run the whole suite"
 	@echo "make lint   ruff, mypy, clang-format, Astro's and Svelte's checks"
-	@echo "parts:      env native emscripten wasm npm corpus check site chromium clean"
+	@echo "parts:      env native emscripten wasm npm corpus check site chromium vulkan clean"
 
 lab: setup
 	tabgpt lab $(LAB_ARGS)
@@ -93,6 +93,10 @@ $(STAMPS)/site: $(STAMPS)/npm $(STAMPS)/wasm $(STAMPS)/corpus $(STAMPS)/check $(
 
 chromium: $(STAMPS)/env
 	@python tests/chromium.py
+
+# A driver that the GPU tests can compute on, without a GPU.
+vulkan: $(STAMPS)/native-$(EXTRAS) $(STAMPS)/npm
+	@python tests/vulkan.py
 
 # -- the checks -------------------------------------------------------------------------------
 
