@@ -84,12 +84,7 @@ def fetch() -> None:
     import private_apt
 
     private_apt.check()
-    release = dict(
-        line.split("=", 1)
-        for line in Path("/etc/os-release").read_text().splitlines()
-        if "=" in line
-    )
-    codename = release.get("VERSION_CODENAME", "").strip('"')
+    codename = platform.freedesktop_os_release()["VERSION_CODENAME"]
     shutil.rmtree(OWN, ignore_errors=True)
     apt, root = OWN / ".apt", OWN / "root"
     root.mkdir(parents=True)
