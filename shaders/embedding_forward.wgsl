@@ -3,7 +3,7 @@
 //! include grid.wgsl
 //! include step.wgsl
 //! include philox.wgsl
-struct Params { rows: u32, length: u32, width: u32, threshold: u32, scale: f32, }
+struct Params { rows: u32, length: u32, width: u32, site: u32, threshold: u32, scale: f32, }  // dropout as dropout.wgsl
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<uniform> step: Step;
 @group(0) @binding(2) var<storage, read> tokens: array<u32>;
@@ -11,8 +11,6 @@ struct Params { rows: u32, length: u32, width: u32, threshold: u32, scale: f32, 
 @group(0) @binding(4) var<storage, read> wpe: array<f32>;
 @group(0) @binding(5) var<storage, read_write> out: array<f32>;
 override DROPOUT: u32 = 0u;
-
-const SITE: u32 = 0u;  // of the embedding, with layer 0
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
@@ -26,7 +24,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   let position = step.position + row % p.length;
   var v = wte[tokens[row] * p.width + c] + wpe[position * p.width + c];
   if (DROPOUT != 0u) {
-    v = v * dropout_factor(vec2<u32>(i, 0u), step, SITE, p.threshold, p.scale);
+    v = v * dropout_factor(vec2<u32>(i, 0u), step, p.site, p.threshold, p.scale);
   }
   out[i] = v;
 }

@@ -21,8 +21,11 @@ class AttentionForward(Case):
     D: int
     p: float = 0.0
 
+    def qkv(self) -> Array:
+        return normal(self.random(), self.B, self.T, 3 * self.H * self.D, scale=1.5)
+
     def inputs(self) -> Arrays:
-        return {"qkv": normal(self.random(), self.B, self.T, 3 * self.H * self.D, scale=1.5)}
+        return {"qkv": self.qkv()}
 
     def factor(self) -> Array | float:
         return dropout(self.p).factor((self.B, self.H, self.T, self.T), *SITE)
@@ -48,7 +51,7 @@ class AttentionBackward(AttentionForward):
     variables: ClassVar[dict[str, str]] = {"dqkv": "qkv"}
 
     def inputs(self) -> Arrays:
-        qkv = super().inputs()["qkv"]
+        qkv = self.qkv()
         out, lse = ops.attention_forward(widen(qkv), self.H, self.factor())
         dout = normal(self.random(), self.B, self.T, self.H * self.D)
         rounded = {"out": out.astype(np.float32), "lse": lse.astype(np.float32)}

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import bounds
 import numpy as np
-from bounds import EPS, Arrays
+from bounds import EPS, Array, Arrays
 from case import SITE, Case, dropout, dropout_numbers, normal
 from tabgpt import ops, optim, philox
 from tabgpt.config import TrainConfig
@@ -84,10 +84,13 @@ class CrossEntropyForward(Case):
     R: int
     V: int
 
+    def logits(self, rng: np.random.Generator) -> Array:
+        return normal(rng, self.R, self.V, scale=4)
+
     def inputs(self) -> Arrays:
         rng = self.random()
         return {
-            "logits": normal(rng, self.R, self.V, scale=4),
+            "logits": self.logits(rng),
             "targets": rng.integers(self.V, size=self.R, dtype=np.uint32),
         }
 
