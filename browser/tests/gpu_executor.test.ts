@@ -105,7 +105,7 @@ test("no object is made after creation, and all are given back", async () => {
     const executor = await make();
     const made = { ...device.live };
     const late: Promise<unknown>[] = [];
-    for (let step = 0; step < 200; step++) {
+    for (let step = 0; step < 60; step++) {
       executor.write("x", X);
       await executor.run("forward");
       late.push(executor.readLate(["head"]));

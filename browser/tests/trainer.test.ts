@@ -1,69 +1,9 @@
 import { expect, test, vi } from "vitest";
-import type { Session } from "../src/core/index.ts";
-import { modelConfig, presetValues, runConfig, trainConfig } from "../src/presets.ts";
-import { tokenizerFrom } from "../src/tokenizer.ts";
-import type { MetricLine } from "../src/worker/metrics.ts";
-import type { RunEvent } from "../src/worker/protocol.ts";
-import { Trainer } from "../src/worker/trainer.ts";
 import { Turns } from "../src/worker/turns.ts";
-
-/** A core that does nothing but count; step `bad` is not finite. */
-class FakeSession {
-  stepNumber = 0;
-  evaluations: number[] = [];
-  bad = Infinity;
-  #left = 0;
-
-  step() {
-    this.stepNumber++;
-    const finite = this.stepNumber !== this.bad;
-    return { step: this.stepNumber, loss: finite ? 4 / this.stepNumber : NaN, lr: 1e-3, gradNorm: 1, finite };
-  }
-  evaluateBegin(_split: string, batches: number) {
-    this.evaluations.push(batches);
-    this.#left = 3;
-  }
-  evaluateNext() {
-    return --this.#left > 0;
-  }
-  metric() {
-    return 2.5;
-  }
-  generateBegin() {}
-  generateNext() {
-    return 1;
-  }
-}
-
-function run(overrides: Record<string, number>, lines: MetricLine[] = [], begin = 0, prompt = "a", saving = true) {
-  const values = { ...presetValues("tiny"), steps: 10, eval_interval: 4, sample_interval: 0, autosave_seconds: 0, ...overrides };
-  const session = new FakeSession();
-  session.stepNumber = begin;
-  const events: RunEvent[] = [];
-  const saves: number[] = [];
-  const trainer = new Trainer({
-    session: session as unknown as Session,
-    tokenizer: tokenizerFrom({ kind: "char", vocab: "ab" }),
-    info: {
-      model: modelConfig(values, 2),
-      train: trainConfig(values),
-      run: runConfig(values),
-      tokenizer: { kind: "char", vocab: "ab" },
-      corpus: null,
-      step: begin,
-    },
-    lines,
-    live: { prompt, maxNewTokens: 5, stop: "", temperature: 1, topK: 0, topP: 1, seed: 1 },
-    emit: (event) => events.push(event),
-    save: async (t) => saves.push(t.info.step) > 0 && saving,
-    turns: new Turns(),
-  });
-  const state = (name: string) => vi.waitFor(() => expect(trainer.state).toBe(name));
-  return { trainer, session, events, saves, state };
-}
+import { run } from "./fake_run.ts";
 
 test("a run evaluates on the way with seeded batches, and at its end on the whole split", async () => {
-  const { trainer, session, events, saves, state } = run({ eval_batches: 7 });
+  const { trainer, session, events, saves, state } = run({ values: { eval_batches: 7 } });
   trainer.start();
   await state("finished");
   expect(session.evaluations).toEqual([7, 7, 0]);
@@ -76,7 +16,7 @@ test("a run evaluates on the way with seeded batches, and at its end on the whol
 });
 
 test("live samples come at their interval", async () => {
-  const { trainer, events, state } = run({ sample_interval: 5 });
+  const { trainer, events, state } = run({ values: { sample_interval: 5 } });
   trainer.start();
   await state("finished");
   const done = events.filter((e) => e.event === "sample" && e.done);
@@ -84,7 +24,7 @@ test("live samples come at their interval", async () => {
 });
 
 test("a prompt that the text does not know costs the prompt, not the samples", async () => {
-  const { trainer, events, state } = run({ sample_interval: 5 }, [], 0, "ROMEO:");
+  const { trainer, events, state } = run({ values: { sample_interval: 5 }, prompt: "ROMEO:" });
   trainer.start();
   await state("finished");
   const done = events.filter((e) => e.event === "sample" && e.done);
@@ -94,7 +34,7 @@ test("a prompt that the text does not know costs the prompt, not the samples", a
 });
 
 test("what was not saved is not called saved", async () => {
-  const { trainer, session, events, state } = run({ steps: 1e6, eval_interval: 1e6 }, [], 0, "a", false);
+  const { trainer, session, events, state } = run({ values: { steps: 1e6, eval_interval: 1e6 }, saving: false });
   trainer.start();
   await vi.waitFor(() => expect(session.stepNumber).toBeGreaterThan(5));
   await trainer.pause();
@@ -105,7 +45,7 @@ test("what was not saved is not called saved", async () => {
 });
 
 test("pause saves and holds; one step makes one; resume goes on", async () => {
-  const { trainer, session, saves, state } = run({ steps: 1e6, eval_interval: 1e6 });
+  const { trainer, session, saves, state } = run({ values: { steps: 1e6, eval_interval: 1e6 } });
   trainer.start();
   await vi.waitFor(() => expect(session.stepNumber).toBeGreaterThan(5));
   await trainer.pause();
@@ -121,7 +61,7 @@ test("pause saves and holds; one step makes one; resume goes on", async () => {
 });
 
 test("a step that is not finite stops the run, saves nothing, and says what is safe", async () => {
-  const { trainer, session, events, saves, state } = run({});
+  const { trainer, session, events, saves, state } = run();
   session.bad = 3;
   trainer.start();
   await state("failed");
@@ -132,7 +72,7 @@ test("a step that is not finite stops the run, saves nothing, and says what is s
 
 test("an evaluation that a stop cut off is made up for on resume", async () => {
   const line = { step: 4, loss: 1, lr: 1, gradNorm: 1, tokensPerSecond: 1, wallSeconds: 3 };
-  const { trainer, session, state } = run({ eval_batches: 7 }, [line], 4);
+  const { trainer, session, state } = run({ values: { eval_batches: 7 }, lines: [line], begin: 4 });
   trainer.start();
   await state("finished");
   expect(session.evaluations).toEqual([7, 7, 0]);

@@ -36,6 +36,9 @@ export interface LossOptions {
 
 export class Session {
   readonly core: Core;
+  /** A step is done when it returns. */
+  readonly stepsUnderWay = 1;
+  readonly canBeLost = false;
   readonly #pointer: number;
 
   /** Allocates all that the plan needs, zeroed. `threads` beyond one need a threaded build. */
@@ -56,6 +59,15 @@ export class Session {
 
   get threads(): number {
     return this.core.abi.tabgpt_threads(this.#pointer);
+  }
+
+  get isa(): string {
+    return this.core.isa;
+  }
+
+  /** Of the WASM memory, which holds this session only. */
+  get memoryBytes(): number {
+    return this.core.memoryBytes;
   }
 
   threadTiles(thread: number): number {

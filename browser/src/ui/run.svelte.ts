@@ -127,6 +127,7 @@ export class Run {
         this.#begin(event);
         break;
       case "history":
+        this.series = new Series();
         this.series.addSteps(event.points);
         event.evals.forEach((point) => this.series.addEval(point));
         this.version++;

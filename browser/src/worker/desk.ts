@@ -1,9 +1,10 @@
 /**
  * @file The worker's handlers, one a command: they hold what the worker holds (corpus, session, run).
  */
-import { messageOf, Session, TabgptError } from "../core/index.ts";
+import { messageOf, TabgptError } from "../core/index.ts";
 import type { Checkpoint, RunInfo } from "../checkpoint/checkpoint.ts";
 import type { Kept } from "../checkpoint/store.ts";
+import { DeviceLostError } from "../gpu/errors.ts";
 import { corpusFromBytes, corpusProblem, tokenize, textOf, type Corpus } from "../corpus.ts";
 import { modelConfig, runConfig, trainConfig, type Values } from "../presets.ts";
 import { tokenizerFrom, type Tokenizer } from "../tokenizer.ts";
@@ -12,6 +13,7 @@ import { Engines } from "./engine.ts";
 import { evalPoints, fromJsonl, toJsonl, type MetricLine } from "./metrics.ts";
 import type { CommandName, Engine, Reply, Request, RunEvent, SampleSettings, SavedRun } from "./protocol.ts";
 import { generate } from "./sampler.ts";
+import type { Awaitable, RunSession } from "./session.ts";
 import { Trainer } from "./trainer.ts";
 import { Turns } from "./turns.ts";
 import { readMoments, readWeights, setMoments, setWeights } from "./weights.ts";
@@ -19,6 +21,9 @@ import { readMoments, readWeights, setMoments, setWeights } from "./weights.ts";
 const PRODUCER = "tabgpt (browser)";
 
 type Handlers = { [K in CommandName]: (request: Request<K>) => Promise<Reply<K>> };
+
+/** Brings a session to the run's last state in memory. */
+type Fill = (session: RunSession) => Awaitable<void>;
 
 interface Tokenized {
   key: string;
@@ -33,7 +38,8 @@ export class Desk implements Handlers {
   #engines: Engines | null = null;
   #archive: Archive | null = null;
   #tokenized: Tokenized | null = null;
-  #session: Session | null = null;
+  #session: RunSession | null = null;
+  #fill: Fill = () => undefined;
   #tokenizer: Tokenizer | null = null;
   #trainer: Trainer | null = null;
   #corpus: Corpus | null = null;
@@ -82,9 +88,8 @@ export class Desk implements Handlers {
       corpus: { path: "", sha256: corpus.sha256, name: corpus.name },
       step: 0,
     };
-    const session = await this.#openTraining(info, tokens, engine);
-    session.initWeights();
-    this.#train(info, session, { tokenizer, corpus, lines: [], live, engine });
+    this.#fill = (session) => session.initWeights();
+    await this.#train(info, { tokens, tokenizer, corpus, lines: [], live, engine });
     return null;
   }
 
@@ -97,11 +102,8 @@ export class Desk implements Handlers {
     const text = await this.#corpusOf(info, corpus);
     const tokenizer = tokenizerFrom(info.tokenizer);
     const tokens = info.tokenizer.kind === "byte" ? Uint32Array.from(text.raw) : tokenizer.encode(textOf(text));
-    const session = await this.#openTraining(info, tokens, engine);
-    setWeights(session, weights);
-    setMoments(session, moments);
-    session.stepNumber = info.step;
-    this.#train({ ...info, train, run }, session, { tokenizer, corpus: text, lines: fromJsonl(metrics), live, engine });
+    this.#fill = filling({ info, weights, moments, metrics });
+    await this.#train({ ...info, train, run }, { tokens, tokenizer, corpus: text, lines: fromJsonl(metrics), live, engine });
     return null;
   }
 
@@ -156,7 +158,7 @@ export class Desk implements Handlers {
     const archive = this.#need(this.#archive);
     if (which === "run") {
       const trainer = this.#need(this.#trainer);
-      return this.#turns.take(() => archive.zipOf(checkpointOf(trainer)));
+      return this.#turns.take(async () => archive.zipOf(await this.#checkpointOf(trainer)));
     }
     await this.save();
     return archive.zip();
@@ -165,10 +167,7 @@ export class Desk implements Handlers {
   async load({ files, engine }: Request<"load">): Promise<SavedRun> {
     const archive = this.#need(this.#archive);
     const checkpoint = uploadedCheckpoint(files);
-    await this.#openInfer(checkpoint.info, engine, (session) => {
-      setWeights(session, checkpoint.weights);
-      session.stepNumber = checkpoint.info.step;
-    });
+    await this.#openInfer(checkpoint, engine);
     if (!(await archive.write(checkpoint, null))) throw new TabgptError(`${BUSY} Close that tab, then upload again.`);
     return (await archive.describe())!;
   }
@@ -189,27 +188,28 @@ export class Desk implements Handlers {
     return this.#tokenized;
   }
 
-  async #openTraining(info: RunInfo, tokens: Uint32Array, engine: Engine): Promise<Session> {
+  /** The session of a run, in its last state in memory. */
+  async #openTraining(info: RunInfo, tokens: Uint32Array, engine: Engine): Promise<RunSession> {
     const problem = corpusProblem(tokens.length, info.model.ctx as number);
     if (problem) throw new TabgptError(problem);
+    this.#session?.close();
     const session = await this.#need(this.#engines).open(info, "train", tokens.length, engine);
     session.setTokens(tokens);
-    return session;
+    await this.#fill(session);
+    if (!session.canBeLost) this.#fill = () => undefined;
+    return (this.#session = session);
   }
 
-  async #openInfer(info: RunInfo, engine: Engine, fill: (session: Session) => void): Promise<void> {
+  async #openInfer(checkpoint: Checkpoint, engine: Engine): Promise<void> {
+    const { info } = checkpoint;
     const session = await this.#need(this.#engines).open(info, "infer", 0, engine);
-    fill(session);
+    await filling({ ...checkpoint, moments: null })(session);
     this.#session = session;
     this.#tokenizer = info.tokenizer.kind === "none" ? null : tokenizerFrom(info.tokenizer);
   }
 
   async #openSaved(engine: Engine): Promise<void> {
-    const { info, weights } = await this.#need(this.#archive).read();
-    await this.#openInfer(info, engine, (session) => {
-      setWeights(session, weights);
-      session.stepNumber = info.step;
-    });
+    await this.#openInfer(await this.#need(this.#archive).read(), engine);
   }
 
   /** The text that a run began with, proved by its hash: the page's choice, else the one kept with it. */
@@ -226,19 +226,19 @@ export class Desk implements Handlers {
     );
   }
 
-  #train(
+  async #train(
     info: RunInfo & { train: Values; run: Values },
-    session: Session,
-    run: { tokenizer: Tokenizer; corpus: Corpus; lines: MetricLine[]; live: SampleSettings; engine: Engine },
-  ): void {
-    const { tokenizer, lines, live, engine } = run;
-    this.#session = session;
+    run: { tokens: Uint32Array; tokenizer: Tokenizer; corpus: Corpus; lines: MetricLine[]; live: SampleSettings; engine: Engine },
+  ): Promise<void> {
+    const { tokens, tokenizer, lines, live, engine } = run;
+    const restore = (): Promise<RunSession> => this.#openTraining(info, tokens, engine);
+    const session = await restore();
     this.#tokenizer = tokenizer;
     this.#corpus = run.corpus;
     const save = (trainer: Trainer): Promise<boolean> => this.#save(trainer);
-    this.#trainer = new Trainer({ session, tokenizer, info, lines, live, emit: this.#emit, save, turns: this.#turns });
+    this.#trainer = new Trainer({ session, tokenizer, info, lines, live, emit: this.#emit, save, restore, turns: this.#turns });
     const { totalSteps } = this.#trainer;
-    const { isa, memoryBytes } = session.core;
+    const { isa, memoryBytes } = session;
     this.#emit({ event: "ready", engine: { ...engine, threads: session.threads }, isa, memoryBytes, info, totalSteps });
     this.#emit({ event: "history", points: lines, evals: evalPoints(lines, totalSteps) });
     this.#trainer.start();
@@ -249,20 +249,35 @@ export class Desk implements Handlers {
     const archive = this.#need(this.#archive);
     let obstacle = BUSY;
     try {
-      if (await archive.write(checkpointOf(trainer), this.#corpus)) {
+      if (await archive.write(await this.#checkpointOf(trainer), this.#corpus)) {
         this.#emit({ event: "saved", saved: (await archive.describe())! });
         return true;
       }
     } catch (error) {
+      if (error instanceof DeviceLostError) throw error;
       obstacle = `This run could not be saved (${messageOf(error).replace(/\.$/, "")}).`;
     }
     this.#emit({ event: "unsaved", message: obstacle });
     return false;
   }
+
+  /** Kept in memory too where the session can be lost. */
+  async #checkpointOf(trainer: Trainer): Promise<Checkpoint> {
+    await trainer.settle();
+    const { session, lines, info } = trainer;
+    const weights = await readWeights(session);
+    const checkpoint = { info, weights, moments: await readMoments(session), metrics: toJsonl(lines) };
+    if (session.canBeLost) this.#fill = filling(checkpoint);
+    return checkpoint;
+  }
 }
 
-function checkpointOf({ session, lines, info }: Trainer): Checkpoint {
-  return { info, weights: readWeights(session), moments: readMoments(session), metrics: toJsonl(lines) };
+function filling({ info, weights, moments }: Checkpoint): Fill {
+  return (session) => {
+    setWeights(session, weights);
+    if (moments) setMoments(session, moments);
+    session.stepNumber = info.step;
+  };
 }
 
 const BUSY = "Another tab of this page keeps its run in this browser's one place for it, so this one is not saved.";

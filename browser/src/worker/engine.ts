@@ -5,6 +5,7 @@ import { BUILDS, Core, memoryFor, Planner, Session, TabgptError, type Mode } fro
 import type { RunInfo } from "../checkpoint/checkpoint.ts";
 import { DEFAULT_PRESET, presetValues, trainConfig, type Values } from "../presets.ts";
 import type { Engine, PlanFacts } from "./protocol.ts";
+import type { RunSession } from "./session.ts";
 
 const CURVE_POINTS = 61;
 
@@ -30,7 +31,7 @@ export class Engines {
     return { parameters, memory, wasmBytes: memoryFor(memory, threads), curve };
   }
 
-  async open(info: RunInfo, mode: Mode, tokens: number, engine: Engine): Promise<Session> {
+  async open(info: RunInfo, mode: Mode, tokens: number, engine: Engine): Promise<RunSession> {
     const build = BUILDS.find(({ name }) => name === engine.build);
     if (!build) throw new TabgptError(`there is no build "${engine.build}"; there are ${BUILDS.map((b) => b.name).join(", ")}`);
     // A model that came without a recipe still needs one to be configured; it is never trained with it.

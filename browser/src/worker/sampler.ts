@@ -1,16 +1,16 @@
 /**
  * @file Text from a session, a token at a time, letting other messages in between.
  */
-import type { Session } from "../core/index.ts";
 import { defaultPrompt, type Tokenizer } from "../tokenizer.ts";
 import type { SampleSettings } from "./protocol.ts";
+import type { RunSession } from "./session.ts";
 import { breathe } from "./turns.ts";
 
 /** Text goes to the page at most this often. */
 const REPORT_MS = 80;
 
 export interface Generation {
-  session: Session;
+  session: RunSession;
   tokenizer: Tokenizer;
   settings: SampleSettings;
   /** The continuation so far, without the prompt. */
@@ -26,7 +26,7 @@ export async function generate({ session, tokenizer, settings, report, cancelled
   let text = "";
   let reported = performance.now();
   for (let i = 0; i < maxNewTokens && !cancelled(); i++) {
-    const piece = decode(session.generateNext());
+    const piece = decode(await session.generateNext());
     text += piece;
     const end = stop === "" ? -1 : text.indexOf(stop, Math.max(0, text.length - piece.length - stop.length));
     if (end >= 0) return text.slice(0, end);

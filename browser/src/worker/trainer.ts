@@ -2,20 +2,25 @@
  * @file The run's loop: what reference/tabgpt/train.py does, in turns so that commands get through.
  * The core does each step; this file decides what comes next.
  */
-import { messageOf, TabgptError, type Session } from "../core/index.ts";
+import { messageOf, TabgptError } from "../core/index.ts";
+import { DeviceLostError } from "../gpu/errors.ts";
 import type { RunInfo } from "../checkpoint/checkpoint.ts";
 import type { Values } from "../presets.ts";
 import type { Tokenizer } from "../tokenizer.ts";
-import type { MetricLine } from "./metrics.ts";
+import { evalPoints, type MetricLine } from "./metrics.ts";
 import type { EvalPoint, MetricPoint, RunEvent, RunState, SampleSettings } from "./protocol.ts";
 import { generate } from "./sampler.ts";
+import type { RunSession } from "./session.ts";
+import { StepsUnderWay, type Answer } from "./steps.ts";
 import { breathe, Turns } from "./turns.ts";
 
 /** Steps reach the page in batches, at most this often. */
 const REPORT_MS = 100;
+/** A GPU that is lost this often before it gets anywhere is given up. */
+const MAX_RESTORES = 3;
 
 export interface TrainerOptions {
-  session: Session;
+  session: RunSession;
   tokenizer: Tokenizer;
   info: RunInfo & { train: Values; run: Values };
   /** Lines of the steps done before a resume. */
@@ -24,15 +29,18 @@ export interface TrainerOptions {
   emit: (event: RunEvent) => void;
   /** False where it could not be saved. */
   save: (trainer: Trainer) => Promise<boolean>;
+  /** A new session in the run's last state in memory, where the session's GPU was lost. Throws where none can be had. */
+  restore: () => Promise<RunSession>;
   turns: Turns;
 }
 
 export class Trainer {
-  readonly session: Session;
   readonly lines: MetricLine[];
   readonly totalSteps: number;
   readonly #options: TrainerOptions;
   readonly #run: Record<string, number>;
+  readonly #steps = new StepsUnderWay();
+  #session: RunSession;
   #wanted: "run" | "pause" | "stop" = "run";
   #loop: Promise<void> | null = null;
   #state: RunState = "idle";
@@ -44,16 +52,24 @@ export class Trainer {
   #sampledStep: number;
   #toldOfPrompt = false;
   #wallSeconds: number;
+  #turnBegan = 0;
+  /** What settle() met, for the loop to end with. */
+  #failure: unknown = null;
+  #restores = { step: -1, count: 0 };
 
   constructor(options: TrainerOptions) {
     this.#options = options;
-    this.session = options.session;
+    this.#session = options.session;
     this.lines = options.lines;
     this.totalSteps = options.info.train.steps as number;
     this.#run = options.info.run as Record<string, number>;
     this.#wallSeconds = this.lines.at(-1)?.wallSeconds ?? 0;
     this.#sampledStep = this.session.stepNumber;
     this.#savedStep = this.#sampledStep > 0 ? this.#sampledStep : null;
+  }
+
+  get session(): RunSession {
+    return this.#session;
   }
 
   get info(): RunInfo {
@@ -87,9 +103,10 @@ export class Trainer {
   async step(): Promise<void> {
     if (this.#state !== "paused" || this.#stepsLeft === 0) return;
     await this.#guard(async () => {
-      await this.#options.turns.take(() => this.#step());
-      this.#report(true);
-      await this.#finishOr("paused");
+      await this.#restoring(async () => {
+        await this.#options.turns.take(() => this.#step());
+        await this.#finishOr("paused");
+      });
     });
   }
 
@@ -98,18 +115,54 @@ export class Trainer {
   }
 
   async #train(): Promise<void> {
-    await this.#guard(async () => {
-      this.#enter("training");
-      while (this.#wanted === "run" && (this.#stepsLeft > 0 || this.#evaluationDue() || this.#sampleDue())) {
-        await this.#options.turns.take(() => this.#advance());
-        await breathe();
+    await this.#guard(() =>
+      this.#restoring(async () => {
+        this.#enter("training");
+        while (this.#wanted === "run" && (this.#stepsLeft > 0 || this.#evaluationDue() || this.#sampleDue())) {
+          await this.#options.turns.take(() => this.#advance());
+          await breathe();
+        }
+        await this.#finishOr(this.#wanted === "stop" ? "stopped" : "paused");
+      }),
+    );
+  }
+
+  /** Does `work`; anew after each loss of the GPU, from the run's last state in memory. */
+  async #restoring(work: () => Promise<void>): Promise<void> {
+    for (;;) {
+      try {
+        return await work();
+      } catch (error) {
+        if (!(error instanceof DeviceLostError)) throw error;
+        await this.#restore(error);
       }
-      this.#report(true);
-      await this.#finishOr(this.#wanted === "stop" ? "stopped" : "paused");
-    });
+    }
+  }
+
+  async #restore(error: DeviceLostError): Promise<void> {
+    this.#steps.forget();
+    this.#failure = null;
+    this.#pending = [];
+    const reached = this.#session.stepNumber;
+    const stopped = `step ${reached}: ${error.message}, so training stopped, and ${this.#whatIsKept}`;
+    try {
+      this.#session = await this.#options.restore();
+    } catch (obstacle) {
+      throw new TabgptError(`${stopped}. No new device could be had: ${messageOf(obstacle)}. Resume it on the CPU.`);
+    }
+    const step = this.#session.stepNumber;
+    this.#restores = { step, count: step === this.#restores.step ? this.#restores.count + 1 : 1 };
+    if (this.#restores.count > MAX_RESTORES) throw new TabgptError(`${stopped}. It was lost ${MAX_RESTORES} times from there. Resume it on the CPU.`);
+    while (this.lines.length > 0 && this.lines.at(-1)!.step > step) this.lines.pop();
+    this.#sampledStep = Math.min(this.#sampledStep, step);
+    const message = `Step ${reached}: ${error.message}. The run goes on from step ${step}, its last state in memory, on a new device.`;
+    this.#options.emit({ event: "history", points: [...this.lines], evals: evalPoints(this.lines, this.totalSteps) });
+    this.#options.emit({ event: "notice", message });
   }
 
   async #finishOr(otherwise: RunState): Promise<void> {
+    await this.settle();
+    this.#report(true);
     const finished = this.#stepsLeft === 0 && !this.#evaluationDue();
     await this.#save();
     this.#enter(finished ? "finished" : otherwise);
@@ -119,6 +172,7 @@ export class Trainer {
     try {
       await work();
     } catch (error) {
+      this.#steps.forget();
       this.#report(true);
       this.#options.emit({ event: "error", message: messageOf(error) });
       this.#enter("failed");
@@ -127,18 +181,44 @@ export class Trainer {
 
   /** The next thing: an evaluation that is due, a sample that is due, or a step. */
   async #advance(): Promise<void> {
-    const begun = performance.now();
+    this.#turnBegan = performance.now();
     if (this.#evaluationDue()) await this.#evaluate();
     else if (this.#sampleDue()) await this.#sample();
-    else this.#step();
-    this.#wallSeconds += (performance.now() - begun) / 1000;
+    else await this.#step();
+    const now = performance.now();
+    this.#wallSeconds += (now - this.#turnBegan) / 1000;
+    this.#turnBegan = now;
     if (!this.#evaluationDue() && this.#autosaveDue()) await this.#save();
   }
 
-  #step(): void {
+  /** Asks for a step and takes the answers that are due: all before an evaluation, a sample or the end. */
+  async #step(): Promise<void> {
+    if (this.#failure !== null) throw this.#failure;
+    this.#steps.ask(this.#session);
+    const mayWait = this.#isMilestone ? 0 : this.#session.stepsUnderWay - 1;
+    while (this.#steps.count > mayWait) this.#record(await this.#steps.answer());
+  }
+
+  /** Something follows this step that needs all answers. */
+  get #isMilestone(): boolean {
+    const step = this.#session.stepNumber;
+    const { eval_interval: evaluate, sample_interval: sample } = this.#run;
+    return this.#stepsLeft === 0 || step % evaluate! === 0 || (sample! > 0 && step % sample! === 0);
+  }
+
+  /** Waits for all steps under way. What they throw ends the run too, whoever waits. */
+  async settle(): Promise<void> {
+    try {
+      if (this.#failure !== null) throw this.#failure;
+      while (this.#steps.count > 0) this.#record(await this.#steps.answer());
+    } catch (error) {
+      this.#failure = error;
+      throw error;
+    }
+  }
+
+  #record({ step, loss, lr, gradNorm, finite, seconds }: Answer): void {
     const { info } = this.#options;
-    const begun = performance.now();
-    const { step, loss, lr, gradNorm, finite } = this.session.step();
     if (!finite) {
       const what = Number.isFinite(loss) ? `gradient norm is ${gradNorm}` : `loss is ${loss}`;
       throw new TabgptError(
@@ -146,10 +226,9 @@ export class Trainer {
           `Start again with a lower learning rate or a longer warm-up.`,
       );
     }
-    const seconds = (performance.now() - begun) / 1000;
     const perStep = (info.train.batch_size as number) * (info.train.grad_accum as number) * (info.model.ctx as number);
     const point = { step, loss, lr, gradNorm, tokensPerSecond: perStep / seconds };
-    this.lines.push({ ...point, wallSeconds: this.#wallSeconds + seconds });
+    this.lines.push({ ...point, wallSeconds: this.#wallSeconds + (performance.now() - this.#turnBegan) / 1000 });
     this.#pending.push(point);
     this.#report(false);
   }
@@ -173,7 +252,7 @@ export class Trainer {
     this.#report(true);
     this.#enter("evaluating");
     this.session.evaluateBegin("val", whole ? 0 : this.#run.eval_batches!);
-    while (this.session.evaluateNext()) {
+    while (await this.session.evaluateNext()) {
       await breathe();
       if (this.#wanted !== "run") return;
     }
@@ -231,6 +310,7 @@ export class Trainer {
   }
 
   async #save(): Promise<void> {
+    await this.settle();
     if (await this.#options.save(this)) this.#savedStep = this.session.stepNumber;
     this.#savedAt = performance.now();
   }

@@ -2,17 +2,18 @@
  * @file A checkpoint's tensors into a session and out of it. The session knows the layout: names and
  * shapes are compared with it, never typed again.
  */
-import { TabgptError, type Session } from "../core/index.ts";
+import { TabgptError } from "../core/index.ts";
 import type { NamedTensor } from "../checkpoint/safetensors.ts";
+import type { RunSession } from "./session.ts";
 
 const MOMENT = /^[mv]:/;
 
-function parameterNames(session: Session): string[] {
+function parameterNames(session: RunSession): string[] {
   return session.names().filter((name) => name.startsWith("transformer."));
 }
 
 /** Copies `tensors` into those of the session's tensors that `wanted` names: all, and no other. */
-function setTensors(session: Session, wanted: string[], tensors: NamedTensor[], what: string): void {
+function setTensors(session: RunSession, wanted: string[], tensors: NamedTensor[], what: string): void {
   const given = new Map(tensors.map((tensor) => [tensor.name, tensor]));
   for (const name of wanted) {
     const tensor = given.get(name);
@@ -28,22 +29,24 @@ function setTensors(session: Session, wanted: string[], tensors: NamedTensor[], 
   for (const { name, values } of tensors) session.setTensor(name, values);
 }
 
-export function setWeights(session: Session, weights: NamedTensor[]): void {
+export function setWeights(session: RunSession, weights: NamedTensor[]): void {
   setTensors(session, parameterNames(session), weights, "checkpoint");
 }
 
-export function setMoments(session: Session, moments: NamedTensor[]): void {
+export function setMoments(session: RunSession, moments: NamedTensor[]): void {
   setTensors(session, session.names().filter((name) => MOMENT.test(name)), moments, "optimizer's file");
 }
 
-function read(session: Session, names: string[]): NamedTensor[] {
-  return names.map((name) => ({ name, shape: session.shape(name), values: session.tensor(name) }));
+async function read(session: RunSession, names: string[]): Promise<NamedTensor[]> {
+  const tensors: NamedTensor[] = [];
+  for (const name of names) tensors.push({ name, shape: session.shape(name), values: await session.tensor(name) });
+  return tensors;
 }
 
-export function readWeights(session: Session): NamedTensor[] {
+export function readWeights(session: RunSession): Promise<NamedTensor[]> {
   return read(session, parameterNames(session));
 }
 
-export function readMoments(session: Session): NamedTensor[] {
+export function readMoments(session: RunSession): Promise<NamedTensor[]> {
   return read(session, session.names().filter((name) => MOMENT.test(name)));
 }
