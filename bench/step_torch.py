@@ -115,6 +115,10 @@ class Peer:
         self.optimizer.step()
         return float(loss.item())
 
+    def first_losses(self, tokens: np.ndarray) -> list[float]:
+        """Steps on the batches of the core's first CHECKED_STEPS steps."""
+        return [self.step_on(*first_batch(self, tokens, step)) for step in range(CHECKED_STEPS)]
+
     def step(self) -> float:
         """The same on a batch drawn at random."""
         starts = torch.randint(len(self.tokens) - len(self.window), (self.train.batch_size, 1))
@@ -127,30 +131,28 @@ def make_recipe(**overrides: Any) -> Recipe:
     return preset(PRESET, schedule="constant", warmup_steps=0, **overrides)
 
 
+def first_batch(peer: Peer, tokens: np.ndarray, step: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The batch that the core draws for a step, [B,T] tokens and targets."""
+    train, ctx = peer.train, len(peer.window)
+    part, _ = batches.split(tokens, ctx)
+    x, y = batches.training_batch(part, ctx, train.batch_size, train.seed, step)
+    return torch.from_numpy(x.astype(np.int64)), torch.from_numpy(y.astype(np.int64))
+
+
 def compared(ours: NativeSession, peer: Peer, tokens: np.ndarray) -> dict[str, float]:
     """Largest relative differences: of a gradient's tensors, then of the first steps' losses."""
-    train, ctx = peer.train, ours.config.ctx
-    part, _ = batches.split(tokens, ctx)
-
-    def batch(step: int) -> tuple[np.ndarray, np.ndarray]:
-        x, y = batches.training_batch(part, ctx, train.batch_size, train.seed, step)
-        return x.astype(np.int64), y.astype(np.int64)
-
-    x, y = batch(0)
-    ours.loss_and_grads(x, y)
-    peer.model(torch.from_numpy(x), torch.from_numpy(y)).backward()
+    x, y = first_batch(peer, tokens, 0)
+    ours.loss_and_grads(x.numpy(), y.numpy())
+    peer.model(x, y).backward()
     grads = {
         name: (as_theirs(name, ours.tensor(f"grad:transformer.{name}")), parameter.grad.numpy())
         for name, parameter in peer.model.named_parameters()
     }
     whole = np.sqrt(sum(np.sum(theirs.astype(float) ** 2) for _, theirs in grads.values()))
     worst_grad = np.max([np.linalg.norm(mine - theirs) for mine, theirs in grads.values()]) / whole
-    losses = []
-    for step in range(CHECKED_STEPS):
-        x, y = batch(step)
-        theirs = peer.step_on(torch.from_numpy(x), torch.from_numpy(y))
-        losses.append((ours.step().loss, theirs))
-    worst_loss = np.max([abs(mine / theirs - 1) for mine, theirs in losses])
+    losses = [ours.step().loss for _ in range(CHECKED_STEPS)]
+    theirs = np.array(peer.first_losses(tokens))
+    worst_loss = np.max(abs(np.array(losses) / theirs - 1))
     return {"grad_relative": float(worst_grad), "losses_relative": float(worst_loss)}
 
 

@@ -1,0 +1,99 @@
+"""Training step time per parameter and token, from tiny to xl: python bench/step_sizes.py
+
+The presets at their own batch, on the native core and in a Chromium tab, two
+threads each. A core that has no fixed cost and no cliff shows the same figure
+at every size. All sizes take turns; `per` is the median of their samples.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import command
+import numpy as np
+import pairs
+from tab_session import TabSession, open_tab
+from tabgpt.backends.native import NativeSession
+
+PRESETS = ("tiny", "small", "medium", "large", "xl")
+BUILD = "relaxed-threads"
+VOCAB = 65  # TinyShakespeare by characters
+TOKENS = np.random.default_rng(7).integers(VOCAB, size=100_000).astype(np.uint32)
+THREADS = 2
+CHECKED_STEPS = 3
+LOSS_BOUND = 1e-5
+"""Relative, of the first losses in the tab against the native core's."""
+
+
+def work(recipe: Any, parameters: int) -> int:
+    """Parameters times tokens of a step."""
+    train = recipe.train
+    return parameters * train.batch_size * train.grad_accum * recipe.model(VOCAB).ctx
+
+
+def spread(sides: list[pairs.Side], works: list[int]) -> dict[str, float]:
+    """Largest over smallest time per unit of work: median and quartiles over the rounds."""
+    rounds = zip(*(side.seconds for side in sides), strict=True)
+    per = [[s / w for s, w in zip(seconds, works, strict=True)] for seconds in rounds]
+    q1, median, q3 = np.quantile([max(row) / min(row) for row in per], (0.25, 0.5, 0.75))
+    return {"median": float(median), "q1": float(q1), "q3": float(q3)}
+
+
+def measure(effort: command.Effort) -> command.Outcome:
+    recipes = {name: effort.recipe(name) for name in PRESETS}
+    results: list[dict[str, Any]] = []
+    losses: dict[tuple[str, str], list[float]] = {}
+    with open_tab() as page:
+
+        def start(where: str, name: str) -> tuple[pairs.Side, int]:
+            recipe = recipes[name]
+            session: NativeSession | TabSession
+            if where == "native":
+                model = recipe.model(VOCAB)
+                session = NativeSession(model, recipe.train, TOKENS, mode="train", threads=THREADS)
+                session.init_weights()
+                losses[where, name] = [session.step().loss for _ in range(CHECKED_STEPS)]
+                parameters = sum(
+                    session.tensor(tensor).size
+                    for tensor in session.names()
+                    if tensor.startswith("transformer.")
+                )
+                return pairs.Side(session.step), parameters
+            session = TabSession(page, BUILD, THREADS, recipe, VOCAB, TOKENS)
+            losses[where, name] = session.losses(CHECKED_STEPS)
+            return session.step_side(), session.parameters
+
+        print("where, preset: ms a step, ps per parameter and token")
+        for where in ("native", "tab"):
+            started = {name: start(where, name) for name in PRESETS}
+            sides = [side for side, _ in started.values()]
+            works = [work(recipes[name], n) for name, (_, n) in started.items()]
+            taken = pairs.take_rounds(sides, rounds=effort.rounds, sample_s=effort.sample_s)
+            for (name, (side, parameters)), amount in zip(started.items(), works, strict=True):
+                row = {
+                    "where": where,
+                    "preset": name,
+                    "parameters": parameters,
+                    "tokens": amount // parameters,
+                    "seconds": side.seconds,
+                    "calls": side.calls,
+                    "per": float(np.median(side.seconds)) / amount,
+                    **taken,
+                }
+                results.append(row)
+                ms = 1e3 * float(np.median(side.seconds))
+                print(f"{where:7s} {name:7s} {ms:8.2f} {1e12 * row['per']:6.1f}", flush=True)
+            between = spread(sides, works)
+            results.append({"where": where, "spread": between})
+            print(f"{where:7s} largest / smallest: {command.shown(between)}", flush=True)
+        browser = page.browser
+    worst = command.worst(command.relative(losses["tab", n], losses["native", n]) for n in PRESETS)
+    why = (
+        f"the first {CHECKED_STEPS} losses in the tab differ from the native core's by at most "
+        f"{worst:.1e} (bound {LOSS_BOUND:g}), relative"
+    )
+    return command.Outcome(results, worst <= LOSS_BOUND, why, {"browser": browser})
+
+
+if __name__ == "__main__":
+    command.run("step-sizes", __doc__, command.Effort(rounds=9), measure)

@@ -1,0 +1,102 @@
+"""A page in Chromium with workers of the benches: bundled, served isolated, asked from Python."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from record import ROOT
+
+sys.path.insert(0, str(ROOT / "tests"))
+
+from lab_browser import launch_chromium
+
+WORKERS = Path(__file__).resolve().parent / "tab"
+WASM = ROOT / "browser/public/wasm"
+ROLLDOWN = ROOT / "browser/node_modules/.bin/rolldown"
+NODE = Path(sys.executable).parent / "node"
+
+ASK = """([name, job]) => new Promise((resolve, reject) => {
+  const workers = (window.workers ??= {});
+  const worker = (workers[name] ??= new Worker(`/${name}.js`, { type: 'module' }));
+  worker.onmessage = ({ data: { result, error } }) =>
+    error ? reject(new Error(error)) : resolve(result);
+  worker.onerror = ({ message }) => reject(new Error(message || `the worker ${name} did not load`));
+  worker.postMessage(job);
+})"""
+
+
+class IsolatedHost(SimpleHTTPRequestHandler):
+    """Files with the headers that give a page threads and the fine clock.
+
+    No content policy as `tabgpt lab` has one: some libraries start their threads from blobs.
+    """
+
+    def end_headers(self) -> None:
+        for name in ("Cross-Origin-Opener-Policy", "Cross-Origin-Resource-Policy"):
+            self.send_header(name, "same-origin")
+        self.send_header("Cross-Origin-Embedder-Policy", "require-corp")
+        super().end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+class TabPage:
+    """An open page and its workers, each started when it is first asked."""
+
+    def __init__(self, page: Any, version: str) -> None:
+        self._page = page
+        self.browser = version
+
+    def ask(self, worker: str, **job: Any) -> Any:
+        """What bench/tab/{worker}.ts answers; an Error that it throws is raised here."""
+        return self._page.evaluate(ASK, [worker, job])
+
+
+def build(folder: Path, workers: Sequence[str], files: Mapping[str, Path]) -> None:
+    """Bundles the workers and copies our WASM builds and `files` (name on the site: source)."""
+    for needed, target in ((WASM / "relaxed", "wasm"), (ROLLDOWN, "npm")):
+        if not needed.exists():
+            raise FileNotFoundError(f"{needed} is missing: run `make {target}`")
+    (folder / "index.html").write_text("<!doctype html><title>bench</title>\n")
+    shutil.copytree(WASM, folder / "wasm")
+    for name, source in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        shutil.copyfile(source, folder / name)
+    for worker in workers:
+        command = [NODE, ROLLDOWN.resolve(), WORKERS / f"{worker}.ts", "--dir", folder]
+        options = ["--format", "esm", "--platform", "browser", "--log-level", "warn"]
+        subprocess.run([*map(str, command), *options], check=True, stdout=subprocess.DEVNULL)
+
+
+@contextlib.contextmanager
+def serve(folder: Path) -> Iterator[str]:
+    """The address of a server on this machine for as long as the context lasts."""
+    handler = functools.partial(IsolatedHost, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+@contextlib.contextmanager
+def open_page(workers: Sequence[str], files: Mapping[str, Path] | None = None) -> Iterator[TabPage]:
+    """Builds and serves a site in a temporary folder, and opens it."""
+    with tempfile.TemporaryDirectory() as name:
+        build(Path(name), workers, files or {})
+        with serve(Path(name)) as address, launch_chromium() as browser:
+            page = browser.new_page()
+            page.goto(address)
+            if not page.evaluate("crossOriginIsolated"):
+                raise RuntimeError("the page is not isolated: no threads and a coarse clock")
+            yield TabPage(page, f"Chromium {browser.version}")
