@@ -29,13 +29,17 @@ SITE := $(shell find browser -type d \( -name node_modules -o -name dist -o -nam
 CXX_FILES := $(shell find cpp tests -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 PY_DIRS := reference tests wasm bench .ci
 
-.PHONY: lab test lint setup env native emscripten wasm npm corpus check site chromium vulkan clean help
+# Every measurement of speed, in the order in which they run.
+BENCHES := matmul_native step_torch matmul_tab matmul_peers step_tab step_threads step_sizes generation
+
+.PHONY: lab test lint bench measure setup env native emscripten wasm npm peers corpus check site chromium vulkan clean help
 
 help:
 	@echo "make lab    set up everything, serve the playground on 127.0.0.1"
 	@echo "make test   set up everything, run the whole suite"
 	@echo "make lint   ruff, mypy, clang-format, Astro's and Svelte's checks"
-	@echo "parts:      env native emscripten wasm npm corpus check site chromium vulkan clean"
+	@echo "make bench  measure everything anew: bench/records, and the README's tables from them"
+	@echo "parts:      env native emscripten wasm npm peers corpus check site chromium vulkan clean"
 
 lab: setup
 	tabgpt lab $(LAB_ARGS)
@@ -71,6 +75,12 @@ $(STAMPS)/wasm: $(STAMPS)/emscripten $(CORE) $(WASM)
 npm: $(STAMPS)/npm
 $(STAMPS)/npm: $(STAMPS)/env browser/package.json browser/package-lock.json
 	npm --prefix browser ci --no-fund --no-audit --loglevel=error
+	@touch $@
+
+# The libraries that the tab's products are compared with; only the bench needs them.
+peers: $(STAMPS)/peers
+$(STAMPS)/peers: $(STAMPS)/env bench/package.json bench/package-lock.json
+	npm --prefix bench ci --no-fund --no-audit --loglevel=error
 	@touch $@
 
 corpus: $(STAMPS)/corpus
@@ -110,6 +120,18 @@ lint: native npm
 	mypy
 	clang-format --dry-run -Werror $(CXX_FILES)
 	npm --prefix browser run lint --silent
+
+# -- the measurements -------------------------------------------------------------------------
+
+# PyTorch is among what the core is compared with.
+bench:
+	$(MAKE) EXTRAS=dev,interop measure
+
+# One that fails does not keep the others from running.
+measure: native wasm npm peers chromium
+	@failed=; for bench in $(BENCHES); do \
+	  echo "== bench/$$bench.py"; python bench/$$bench.py || failed="$$failed $$bench"; done; \
+	python bench/tables.py; [[ -z "$$failed" ]] || { echo "failed:$$failed" >&2; exit 1; }
 
 clean:
 	rm -rf build browser/dist browser/.astro browser/public/wasm browser/public/corpus browser/public/check
