@@ -95,7 +95,7 @@ def test_a_second_tab_does_not_overwrite_the_first_ones_run(playground: Playgrou
 def test_a_pasted_text_is_kept_with_its_run(playground: Playground) -> None:
     playground.open()
     playground.paste(tiny_run.TEXT)
-    playground.set(**{**TINY, "ctx": 8, "steps": 2000})
+    playground.set(**{**TINY, "ctx": 8, "steps": 100_000})
     playground.press("Start")
     playground.wait_for_step(20)
     playground.press("Stop")
