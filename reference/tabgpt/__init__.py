@@ -11,7 +11,8 @@ from __future__ import annotations
 from .api import Model, load
 from .config import ModelConfig, Recipe, RunConfig, SampleConfig, TrainConfig, preset
 from .errors import TabgptError
-from .train import Run, resume, train
+from .run import Run
+from .train import resume, train
 
 __all__ = [
     "Model",

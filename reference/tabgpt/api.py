@@ -129,7 +129,7 @@ class Model:
     @overload
     def generate(self, prompt: str = "", *, stop: str = "", **options: Any) -> str: ...
     @overload
-    def generate(self, prompt: Sequence[int], **options: Any) -> list[int]: ...
+    def generate(self, prompt: Sequence[int], *, stop: str = "", **options: Any) -> list[int]: ...
     def generate(
         self, prompt: str | Sequence[int] = "", *, stop: str = "", **options: Any
     ) -> str | list[int]:
@@ -137,9 +137,14 @@ class Model:
 
         Options: max_new_tokens, temperature (0: always the likeliest), top_k (0: all),
         top_p, seed. `stop`: the text ends before the first occurrence of this after
-        the prompt.
+        the prompt; ids hold no text to look for it in.
         """
         if not isinstance(prompt, str):
+            if stop:
+                raise TokenizerError(
+                    f"stop is {stop!r}, and a prompt of token ids gives token ids, which hold no "
+                    f"text to stop at: give the prompt as text, or end at max_new_tokens"
+                )
             return [int(i) for i in prompt] + list(self.stream(prompt, **options))
         self.tokenizer.decoder()  # a model without a tokenizer says so before it works
         pieces = decode_stream(self.tokenizer, self.stream(prompt, **options), stop)

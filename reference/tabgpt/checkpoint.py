@@ -26,6 +26,7 @@ the oracle; `lm_head.weight` is not stored, since it is `wte`. A save writes the
 moments, then config.json, then model.safetensors, each to a new file that is
 flushed and renamed; the last rename commits the save, and only then older
 moments are deleted. A kill at any moment leaves the old or the new checkpoint.
+Values that are not finite are not saved: what was there before stands.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -42,15 +44,26 @@ import numpy as np
 
 from . import hf, layout
 from .config import ModelConfig, RunConfig, TrainConfig
-from .errors import CheckpointError, ConfigError, TokenizerError
-from .safetensors_file import Array, Header, commit, read_floats, read_header, write_atomically
+from .errors import CheckpointError, ConfigError, NonFiniteError, TokenizerError
+from .safetensors_file import (
+    Array,
+    Header,
+    commit,
+    first_not_finite,
+    read_floats,
+    read_header,
+    remove,
+    write_atomically,
+)
 from .tokenizer import NoTokenizer, Tokenizer, tokenizer_from_json
 
 SCHEMA = "1"
 MODEL_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
+METRICS_FILE = "metrics.jsonl"
 _INDEX_FILE = "model.safetensors.index.json"
-_OPTIMIZER_NAME = re.compile(r"optimizer-\d+\.safetensors")
+_OPTIMIZER_NAME = re.compile(r"optimizer-\d+\.safetensors", re.ASCII)
+_PARTIAL_NAME = re.compile(r"\.(.+)\.partial")
 
 
 @dataclass
@@ -85,7 +98,11 @@ def producer() -> str:
 
 
 def save(folder: Path, checkpoint: Checkpoint) -> None:
-    """Writes the folder in the order that the file's head describes."""
+    """Writes the folder in the order that the file's head describes.
+
+    CheckpointError where it cannot be written, NonFiniteError where it should not be.
+    """
+    _refuse_what_is_not_finite(checkpoint)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -105,21 +122,42 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
         write_atomically(folder / MODEL_FILE, checkpoint.tensors, metadata)
     except CheckpointError:
         if optimizer is not None and new:  # of no use without its weights, and the disk is full
-            (folder / optimizer).unlink(missing_ok=True)
+            remove(folder / optimizer)
         raise
-    remove_stale(folder, optimizer)
+    _remove_stale(folder, optimizer)
 
 
-def remove_stale(folder: Path, optimizer: str | None) -> None:
-    """Moments of other saves than the committed one, whole or half written.
+def _refuse_what_is_not_finite(checkpoint: Checkpoint) -> None:
+    """A step of finite loss and gradients may still end in weights or moments that overflowed."""
+    for name, array in {**checkpoint.tensors, **(checkpoint.moments or {})}.items():
+        where = first_not_finite(array)
+        if where is not None:
+            raise NonFiniteError(f"tensor {name} holds {array[where]} at {list(where)}")
 
-    A save ends with it, and a resume begins with it: a kill between a save's commit and its end
-    leaves the older moments, and where that save was the run's last, no other save follows.
+
+def _remove_stale(folder: Path, optimizer: str | None) -> None:
+    """Moments of other saves than the committed one, and files that a kill left half written.
+
+    A failure does not matter: the checkpoint is committed, and the next save tries again.
     """
-    for path in folder.iterdir():
-        old = _OPTIMIZER_NAME.fullmatch(path.name.removeprefix(".").removesuffix(".partial"))
-        if old and path.name != optimizer:
-            path.unlink(missing_ok=True)
+    kept = {MODEL_FILE, CONFIG_FILE, METRICS_FILE, optimizer}
+    with suppress(OSError):
+        for path in folder.iterdir():
+            partial = _PARTIAL_NAME.fullmatch(path.name)
+            name = partial[1] if partial else path.name
+            ours = _OPTIMIZER_NAME.fullmatch(name) or (partial and name in kept)
+            if ours and path.name not in kept:
+                remove(path)
+
+
+def tidy(folder: Path, checkpoint: Checkpoint) -> None:
+    """What the end of a save does: a kill between its commit and its end leaves that to a resume.
+
+    So does a kill of an overwriting run between config.json and its first model.
+    """
+    if not config_file_is_of(folder, checkpoint.config):
+        _write_text(folder / CONFIG_FILE, _config_text(checkpoint.config))
+    _remove_stale(folder, checkpoint.moments_file)
 
 
 def _config_text(config: ModelConfig) -> str:
@@ -169,6 +207,7 @@ def _write_text(path: Path, text: str) -> None:
         partial.write_text(text, encoding="utf-8")
         commit(partial, path)
     except OSError as error:
+        remove(partial)
         raise CheckpointError(f"cannot write {path}: {error.strerror}") from None
 
 

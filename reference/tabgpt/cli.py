@@ -163,6 +163,10 @@ def sample(
         values["seed"] = values.pop("sample_seed")
     model = load(checkpoint, backend, threads)
     if ids is not None:
+        if prompt or stop:
+            raise ConfigError(
+                "--ids gives token ids, which hold no text: leave out --prompt and --stop"
+            )
         try:
             numbers = [int(part) for part in ids.replace(",", " ").split()]
         except ValueError:

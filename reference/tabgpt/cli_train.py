@@ -15,7 +15,8 @@ from .checkpoint import MODEL_FILE, load
 from .config import DEFAULT_PRESET, FIELDS, preset
 from .errors import ConfigError
 from .progress import Report
-from .train import Run, resume
+from .run import Run
+from .train import resume
 from .train import train as start
 
 
@@ -91,6 +92,7 @@ def watch(run: Run) -> int:
     interrupt = _Interrupt(run)
     _describe(run)
     report = Report(run.step, run.train.steps)
+    run.tell = report.note
     try:
         for metrics in run:
             report.show(metrics)

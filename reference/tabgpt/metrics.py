@@ -5,7 +5,9 @@ last line of a checkpoint's run says the checkpoint's own step. `loss`, `lr` and
 `grad_norm` (before clipping) are of that step; `val_loss` is of the weights after
 it, where they were evaluated (a step that was saved while its evaluation ran gets
 it when the run is resumed); `tokens_per_s` is of the step alone, and `wall_s` the
-seconds that the run has worked, evaluation and saving included.
+seconds that the run has worked, evaluation and saving included. Lines that cannot be
+written (a full disk) wait in memory and are tried again with every step; no checkpoint
+is committed before the lines of its steps are on the disk, so the file has no holes.
 """
 
 from __future__ import annotations
@@ -18,9 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from .errors import CheckpointError
-from .safetensors_file import commit
-
-METRICS_FILE = "metrics.jsonl"
+from .safetensors_file import commit, remove
 
 
 @dataclass(frozen=True)
@@ -50,37 +50,60 @@ def _named_errors(what: str, path: Path) -> Iterator[None]:
 
 
 class MetricsFile:
-    """Appends lines; each reaches the system at once, so that a killed run keeps it."""
+    """Appends lines; each reaches the system at once, so that a killed run keeps it.
+
+    A call that cannot write raises CheckpointError; what it was given waits for the next one.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._open()
-
-    def _open(self) -> None:
-        with _named_errors("write", self._path):
-            self._file = self._path.open("a", encoding="utf-8", newline="\n")
+        self._descriptor: int | None = None
+        self._waiting = b""
+        """Lines that are not in the file yet; the first may be there in part."""
+        self._amended: dict[int, Metrics] = {}
+        """By step: lines that are to take the place of those in the file."""
+        self._doubtful = False
+        """The system failed to flush the file, and may have forgotten what it was to flush."""
+        self.flush()
 
     def append(self, metrics: Metrics) -> None:
-        with _named_errors("write", self._path):
-            self._file.write(metrics.to_json() + "\n")
-            self._file.flush()
+        self._waiting += metrics.to_json().encode() + b"\n"
+        self.flush()
 
     def amend(self, metrics: Metrics) -> None:
-        """Replaces the last line, which is of the same step: its evaluation came later."""
-        lines = read(self._path)
-        assert lines and lines[-1].step == metrics.step
-        self._file.close()
-        _replace(self._path, [*lines[:-1], metrics])
-        self._open()
+        """Replaces the line of the same step: its evaluation came later."""
+        self._amended[metrics.step] = metrics
+        self.flush()
+
+    def flush(self) -> None:
+        """Writes what waits."""
+        with _named_errors("write", self._path):
+            if self._descriptor is None:
+                flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
+                self._descriptor = os.open(self._path, flags, 0o666)
+            while self._waiting:
+                self._waiting = self._waiting[os.write(self._descriptor, self._waiting) :]
+        if self._amended or self._doubtful:
+            lines = read(self._path)
+            assert self._amended.keys() <= {line.step for line in lines}
+            self.close()  # the next call opens the new file
+            _replace(self._path, [self._amended.get(line.step, line) for line in lines])
+            self._amended, self._doubtful = {}, False
 
     def sync(self) -> None:
         """Onto the disk: called before a checkpoint of the same step is committed."""
-        with _named_errors("write", self._path):
-            os.fsync(self._file.fileno())
+        self.flush()
+        if self._descriptor is not None:  # else the whole file has just been replaced
+            self._doubtful = True
+            with _named_errors("write", self._path):
+                os.fsync(self._descriptor)
+            self._doubtful = False
 
     def close(self) -> None:
-        with suppress(OSError):  # of a line that could not be written: append has said so
-            self._file.close()
+        if self._descriptor is not None:
+            descriptor, self._descriptor = self._descriptor, None
+            with suppress(OSError):  # what was written is there; what was not has been reported
+                os.close(descriptor)
 
 
 def read(path: Path) -> list[Metrics]:
@@ -113,6 +136,10 @@ def _replace(path: Path, lines: Iterable[Metrics]) -> None:
     """Atomically, the whole file."""
     partial = path.with_name(f".{path.name}.partial")
     with _named_errors("write", path):
-        with partial.open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(metrics.to_json() + "\n" for metrics in lines)
-        commit(partial, path)
+        try:
+            with partial.open("w", encoding="utf-8", newline="\n") as file:
+                file.writelines(metrics.to_json() + "\n" for metrics in lines)
+            commit(partial, path)
+        except OSError:
+            remove(partial)
+            raise

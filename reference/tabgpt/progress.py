@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from datetime import timedelta
 
@@ -59,6 +60,13 @@ class Report:
 
     def say(self, text: str) -> None:
         self._console.print(text, markup=False)
+
+    def note(self, text: str) -> None:
+        """About the run's files, where errors go: a log may lie on the same full disk."""
+        if self._progress is not None:
+            self.say(f"note: {text}")
+        else:
+            print(f"note: {text}", file=sys.stderr, flush=True)
 
     def close(self) -> None:
         if self._progress is not None:

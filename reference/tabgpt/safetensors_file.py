@@ -13,6 +13,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from reprlib import repr as shown
 from typing import Any, NamedTuple
@@ -199,13 +200,19 @@ def _bfloat16(header: Header, entry: Entry) -> Array:
     return (raw.astype(np.uint32) << 16).view(np.float32).reshape(entry.shape)
 
 
-def _check_finite(path: Path, name: str, array: Array) -> None:
+def first_not_finite(array: Array) -> tuple[int, ...] | None:
+    """Where the first NaN or Inf is; None where every value is finite."""
     finite = np.isfinite(array)
-    if not finite.all():
-        at = tuple(int(i) for i in np.argwhere(~finite)[0])
+    return None if finite.all() else tuple(int(i) for i in np.argwhere(~finite)[0])
+
+
+def _check_finite(path: Path, name: str, array: Array) -> None:
+    at = first_not_finite(array)
+    if at is not None:
         raise CheckpointError(
-            f"{path}: tensor {name} holds {array[at]} at {list(at)} ({int((~finite).sum())} values "
-            f"of {array.size} are not finite); use a checkpoint from before the training diverged"
+            f"{path}: tensor {name} holds {array[at]} at {list(at)} "
+            f"({int((~np.isfinite(array)).sum())} values of {array.size} are not finite); use a "
+            f"checkpoint from before the training diverged"
         )
 
 
@@ -221,11 +228,17 @@ def write_atomically(path: Path, tensors: Mapping[str, Array], metadata: Mapping
         _sort_metadata(partial)
         commit(partial, path)
     except (OSError, safetensors.SafetensorError) as error:
-        partial.unlink(missing_ok=True)
+        remove(partial)
         raise CheckpointError(
             f"cannot write {path}: {error}. What was there before is untouched; check the "
             f"folder's permissions and free space"
         ) from None
+
+
+def remove(path: Path) -> None:
+    """Where it is there, and as well as it goes: a file system may have become read-only."""
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
 
 
 def _sort_metadata(path: Path) -> None:

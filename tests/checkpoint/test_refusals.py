@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import tiny_run
 from tabgpt import checkpoint as checkpoints
-from tabgpt.errors import CheckpointError
+from tabgpt.errors import CheckpointError, NonFiniteError
+from tabgpt.safetensors_file import read_header, write_atomically
 
 WTE = "transformer.wte.weight"
 WPE = "transformer.wpe.weight"
@@ -157,10 +158,28 @@ def test_wrong_dtype(folder: Path) -> None:
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_not_finite(tmp_path: Path, value: float, dtype: type) -> None:
+    name = "transformer.h.1.mlp.c_fc.weight"
     made = tiny_run.checkpoint(dtype=dtype)
-    made.tensors["transformer.h.1.mlp.c_fc.weight"][3, 5] = value
     checkpoints.save(tmp_path, made)
-    refused(tmp_path, "transformer.h.1.mlp.c_fc.weight", str(value), "[3, 5]")
+    header = read_header(tmp_path / "model.safetensors")
+    made.tensors[name][3, 5] = value
+    write_atomically(header.path, made.tensors, header.metadata)
+    refused(tmp_path, name, str(value), "[3, 5]")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("name", ["transformer.h.1.mlp.c_fc.weight", f"m:{WTE}", f"v:{WTE}"])
+def test_not_finite_is_not_saved(tmp_path: Path, value: float, name: str) -> None:
+    """What was there before stands, to the last file."""
+    made = tiny_run.checkpoint(dtype=np.float32)
+    made.moments = {f"{role}:{n}": a.copy() for role in "mv" for n, a in made.tensors.items()}
+    checkpoints.save(tmp_path, made)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    made.step = 1
+    {**made.tensors, **made.moments}[name][3, 5] = value
+    with pytest.raises(NonFiniteError, match=rf"tensor {name} holds {value} at \[3, 5\]"):
+        checkpoints.save(tmp_path, made)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_missing_and_unknown_tensor(folder: Path) -> None:

@@ -117,6 +117,7 @@ def test_stop_text_may_span_tokens_and_bytes() -> None:
         (lambda m: m.generate("xyz"), ["'x'", "U+0078"]),
         (lambda m: m.generate([0, 99]), ["99", "0 to 10"]),
         (lambda m: m.generate([0.5]), ["token ids"]),
+        (lambda m: m.generate([0], stop="a"), ["stop is 'a'", "give the prompt as text"]),
         (lambda m: m.generate("a", temperature=-1), ["temperature is -1"]),
         (lambda m: m.generate("a", temperature=float("nan")), ["temperature is nan"]),
         (lambda m: m.generate("a", top_k=-1), ["top_k is -1"]),

@@ -1,4 +1,4 @@
-"""A run's folder: what is there is kept, one process trains in it, and a full disk is survived."""
+"""A run's folder: what is there is kept, and one process trains in it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import dataclasses
 import json
 import subprocess
 import sys
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,9 @@ import pytest
 import tabgpt
 import tiny_run
 from tabgpt import checkpoint as checkpoints
-from tabgpt import metrics, safetensors_file
+from tabgpt import metrics
 from tabgpt.errors import CheckpointError
-from tabgpt.train import Run
+from tabgpt.run import Run
 
 BACKENDS = ("numpy", "native")
 
@@ -175,63 +174,3 @@ def test_a_run_is_resumed_by_its_folder(text: Path, out: Path) -> None:
     start(text, out).close()
     with pytest.raises(CheckpointError, match=f"is a file; a run is resumed by its folder {out}"):
         tabgpt.resume(out / "model.safetensors")
-
-
-# -- a disk that is full --
-
-
-def fill_disk(monkeypatch: pytest.MonkeyPatch, full: str) -> None:
-    """From here on nothing fits into the file of that name."""
-    real = safetensors_file.commit
-
-    def commit(partial: Path, path: Path) -> None:
-        if path.name == full:
-            raise OSError(28, "No space left on device")
-        real(partial, path)
-
-    for module in (safetensors_file, checkpoints, metrics):
-        monkeypatch.setattr(module, "commit", commit)
-
-
-def test_a_run_outlives_an_overwrite_that_fails(
-    text: Path, out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    list(start(text, out, steps=3))
-    before = contents(out)
-    fill_disk(monkeypatch, "model.safetensors")
-    with pytest.raises(CheckpointError, match="What was there before is untouched"):
-        tabgpt.train(tiny_run.recipe(), text, backend="numpy", out=out, overwrite=True)
-    assert contents(out) == before
-
-
-def test_a_save_that_fails_leaves_no_moments_behind(
-    text: Path, out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = start(text, out)
-    list(islice(run, 2))
-    fill_disk(monkeypatch, "model.safetensors")
-    with pytest.raises(CheckpointError, match="No space left"):
-        run.save()
-    assert sorted(out.glob("optimizer-*")) == [out / "optimizer-000000.safetensors"]
-    run.saved_step = None
-    run.model.about.step = 0
-    with pytest.raises(CheckpointError):
-        run.save()  # of the step that is there: its moments stay
-    assert checkpoints.load(out, moments=True).step == 0
-
-
-def test_metrics_that_cannot_be_written_stop_the_run(text: Path, out: Path) -> None:
-    """Linux's /dev/full stands for the disk."""
-    if not Path("/dev/full").exists():
-        pytest.skip("no /dev/full")
-    run = start(text, out)
-    next(run)
-    run.save()
-    (out / "metrics.jsonl").rename(out / "kept")
-    (out / "metrics.jsonl").symlink_to("/dev/full")
-    run.open_files()
-    with pytest.raises(CheckpointError, match=r"cannot write .*metrics\.jsonl: No space left"):
-        next(run)
-    with pytest.raises(CheckpointError, match=r"step 2 could not be recorded.*step 1 in .* safe"):
-        run.save()
-    run.close()

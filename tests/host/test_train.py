@@ -16,7 +16,7 @@ import tiny_run
 from tabgpt import checkpoint as checkpoints
 from tabgpt import metrics, optim
 from tabgpt.errors import CheckpointError, ConfigError, CorpusError, NonFiniteError
-from tabgpt.train import Run
+from tabgpt.run import Run
 
 BACKENDS = ("numpy", "native")
 

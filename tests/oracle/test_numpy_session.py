@@ -265,3 +265,22 @@ def test_other_odd_calls_are_refused() -> None:
         open_session("numpy", CONFIG, TRAIN, None, "train").step()
     with pytest.raises(CorpusError, match="needs at least 7 and 2"):
         open_session("numpy", CONFIG, TRAIN, TOKENS[:10], "train")
+
+
+def test_a_closed_session_is_an_error() -> None:
+    opened = session("probe")
+    opened.close()
+    opened.close()
+    ids = np.zeros((1, 3), int)
+    for call in (
+        opened.step,
+        opened.names,
+        opened.init_weights,
+        lambda: opened.logits(ids),
+        lambda: opened.loss_and_grads(ids, ids),
+        lambda: opened.evaluate("val"),
+        lambda: opened.tensor("transformer.wte.weight"),
+        lambda: next(opened.generate([1], 1.0)),
+    ):
+        with pytest.raises(BackendError, match="the session is closed; open a new one"):
+            call()

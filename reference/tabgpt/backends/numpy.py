@@ -39,6 +39,7 @@ class NumpySession:
         self.train_config = train or TrainConfig()
         self.mode = mode
         self.step_number = 0
+        self._closed = False
         self._layout = layout.tensors(config)
         self._splits: dict[str, NDArray[np.integer]] = {}
         if tokens is not None:
@@ -57,6 +58,7 @@ class NumpySession:
 
     def init_weights(self) -> None:
         """The starting weights of the config's seed; step 0, moments zero."""
+        self._check_open()
         for number, tensor in enumerate(self._layout):
             values = layout.init(tensor, number, self.train_config.seed)
             self._params[tensor.name][...] = values
@@ -69,6 +71,7 @@ class NumpySession:
 
     def names(self) -> list[str]:
         """Every tensor of this mode, whether or not a batch has filled it yet."""
+        self._check_open()
         params = list(self._params)
         names = params + [f"{role}:{name}" for role in self._roles for name in params]
         if self.mode == "probe":
@@ -78,6 +81,7 @@ class NumpySession:
 
     def tensor(self, name: str) -> Array:
         """The array itself, float64. Activations have the last batch's shape."""
+        self._check_open()
         role, _, rest = name.rpartition(":")
         for array in (
             self._params.get(name),
@@ -250,10 +254,16 @@ class NumpySession:
     def close(self) -> None:
         """Lets go of every array; the session is of no use afterwards."""
         self._params, self._roles, self._acts, self._dacts, self._splits = {}, {}, {}, {}, {}
+        self._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise BackendError("the session is closed; open a new one")
 
     # -- checks at the door --
 
     def _split(self, name: str) -> NDArray[np.integer]:
+        self._check_open()
         if name not in ("train", "val"):
             raise BackendError(f'split is {name!r}; it must be "train" or "val"')
         if not self._splits:
@@ -271,6 +281,7 @@ class NumpySession:
 
     def _ids(self, what: str, ids: Array, ndim: int) -> NDArray[np.integer]:
         """ids as int64: whole numbers below vocab_size, in [B,T] with T <= ctx, or a plain row."""
+        self._check_open()
         ids = np.asarray(ids)
         V, ctx = self.config.vocab_size, self.config.ctx
         if not np.issubdtype(ids.dtype, np.integer):
