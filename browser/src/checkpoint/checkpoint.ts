@@ -52,10 +52,6 @@ export function optimizerFile(step: number): string {
   return `optimizer-${String(step).padStart(6, "0")}.safetensors`;
 }
 
-export function isOptimizerFile(name: string): boolean {
-  return /^optimizer-\d+\.safetensors$/.test(name);
-}
-
 export function writeCheckpoint({ info, weights, moments, metrics }: Checkpoint, producer: string): FileParts {
   const text = (value: string): Uint8Array<ArrayBuffer>[] => [new TextEncoder().encode(value)];
   const optimizer = optimizerFile(info.step);

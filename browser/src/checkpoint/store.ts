@@ -1,10 +1,13 @@
 /**
  * @file Where the tab keeps its one run: the origin's private file system where the browser has it, else
- * memory that lasts as long as the tab. Written in the order of the checkpoint's files, so that the
- * model's replacement commits it; a crash or a full disk before that leaves the previous run whole.
+ * memory that lasts as long as the tab.
+ *
+ * Every save has a folder of its own, numbered; its model is written last and makes it whole. The run is
+ * the newest whole save. So a tab that is killed, or a disk that is full, at any moment leaves the
+ * previous save as it was, all its files of one step and one run.
  */
 import type { Corpus } from "../corpus.ts";
-import type { FileParts, Files } from "./checkpoint.ts";
+import { MODEL_FILE, type FileParts, type Files } from "./checkpoint.ts";
 
 /** What is kept in memory. Blobs outlive the worker that made them, so the next one takes them over. */
 export interface Kept {
@@ -20,6 +23,8 @@ export interface RunStore {
   list(): Promise<Map<string, Blob>>;
   /** Keeps this run, and its corpus where one is given, in place of the last. */
   write(files: FileParts, corpus: Corpus | null): Promise<void>;
+  /** Removes what killed tabs left, and every corpus but the run's (its hash; null where it has none). */
+  tidy(corpus: string | null): Promise<void>;
   clear(): Promise<void>;
   readCorpus(sha256: string): Promise<Uint8Array<ArrayBuffer> | null>;
   hasCorpus(sha256: string): Promise<boolean>;
@@ -48,6 +53,10 @@ class MemoryStore implements RunStore {
     return this.#keep({ files: blobs, corpus: corpus ?? this.#kept.corpus });
   }
 
+  tidy(): Promise<void> {
+    return Promise.resolve();
+  }
+
   clear(): Promise<void> {
     return this.#keep({ files: new Map(), corpus: null });
   }
@@ -74,16 +83,16 @@ async function readAll(blobs: Map<string, Blob>): Promise<Files> {
   return files;
 }
 
+const ROOT = "tabgpt";
+
 class OpfsStore implements RunStore {
   readonly durable = true;
-  readonly #root: FileSystemDirectoryHandle;
 
-  constructor(root: FileSystemDirectoryHandle) {
-    this.#root = root;
-  }
-
-  #folder(name: "run" | "corpus"): Promise<FileSystemDirectoryHandle> {
-    return this.#root.getDirectoryHandle(name, { create: true });
+  /** Asked for each time: what a person clears in the browser's settings is made anew. */
+  async #folder(name: "saves" | "corpus"): Promise<FileSystemDirectoryHandle> {
+    const origin = await navigator.storage.getDirectory();
+    const root = await origin.getDirectoryHandle(ROOT, { create: true });
+    return root.getDirectoryHandle(name, { create: true });
   }
 
   async read(): Promise<Files> {
@@ -91,39 +100,44 @@ class OpfsStore implements RunStore {
   }
 
   async list(): Promise<Map<string, Blob>> {
-    const files = new Map<string, Blob>();
-    for await (const [name, handle] of (await this.#folder("run")).entries()) {
-      if (handle.kind !== "file") continue;
-      const file = await (handle as FileSystemFileHandle).getFile();
-      // A tab killed before its first save was whole leaves a file without content.
-      if (file.size > 0) files.set(name, file);
-    }
-    return files;
+    const saves = await this.#folder("saves");
+    const number = await newestWhole(saves);
+    return number === null ? new Map() : filesIn(await saves.getDirectoryHandle(String(number)));
   }
 
   async write(files: FileParts, corpus: Corpus | null): Promise<void> {
-    const folder = await this.#folder("run");
     const corpora = await this.#folder("corpus");
-    const kept = corpus ? corpusFile(corpus.sha256) : "";
-    if (corpus && (await sizeOf(corpora, kept)) === 0) await replaceFile(corpora, kept, [corpus.raw]);
-    const added: string[] = [];
+    const text = corpus ? corpusFile(corpus.sha256) : "";
+    if (corpus && (await sizeOf(corpora, text)) === 0) await writeFile(corpora, text, [corpus.raw]);
+    const saves = await this.#folder("saves");
+    const number = String(Math.max(0, ...(await numbersIn(saves))) + 1);
+    const folder = await saves.getDirectoryHandle(number, { create: true });
     try {
-      for (const { name, parts } of files) {
-        if ((await sizeOf(folder, name)) === 0) added.push(name);
-        await replaceFile(folder, name, parts);
-      }
+      for (const { name, parts } of inOrder(files)) await writeFile(folder, name, parts);
     } catch (error) {
-      // The previous model stands; what this save added would only fill the disk further.
-      await prune(folder, (name) => added.includes(name));
+      // The previous save stands; what this one wrote would only fill the disk further.
+      await saves.removeEntry(number, { recursive: true }).catch(ignoreMissing);
       throw error;
     }
-    const current = new Set(files.map(({ name }) => name));
-    await prune(folder, (name) => !current.has(name));
-    if (corpus) await prune(corpora, (name) => name !== kept);
+    await this.#removeOtherSaves();
+    if (corpus) await prune(corpora, (name) => name !== text);
+  }
+
+  async tidy(corpus: string | null): Promise<void> {
+    await this.#removeOtherSaves();
+    await prune(await this.#folder("corpus"), (name) => corpus === null || name !== corpusFile(corpus));
+  }
+
+  async #removeOtherSaves(): Promise<void> {
+    const saves = await this.#folder("saves");
+    const newest = await newestWhole(saves);
+    for (const number of await numbersIn(saves)) if (number !== newest) await removeSave(saves, number);
   }
 
   async clear(): Promise<void> {
-    for (const name of ["run", "corpus"]) await this.#root.removeEntry(name, { recursive: true }).catch(ignoreMissing);
+    const saves = await this.#folder("saves");
+    for (const number of await numbersIn(saves)) await removeSave(saves, number);
+    await prune(await this.#folder("corpus"), () => true);
   }
 
   async readCorpus(sha256: string): Promise<Uint8Array<ArrayBuffer> | null> {
@@ -139,11 +153,46 @@ class OpfsStore implements RunStore {
   }
 }
 
+/** The model last: with it a save is whole. */
+function inOrder(files: FileParts): FileParts {
+  return [...files].sort((a, b) => Number(a.name === MODEL_FILE) - Number(b.name === MODEL_FILE));
+}
+
+/** Numbers of the saves that were begun, oldest first. */
+async function numbersIn(saves: FileSystemDirectoryHandle): Promise<number[]> {
+  const numbers: number[] = [];
+  for await (const name of saves.keys()) if (/^\d+$/.test(name)) numbers.push(Number(name));
+  return numbers.sort((a, b) => a - b);
+}
+
+async function newestWhole(saves: FileSystemDirectoryHandle): Promise<number | null> {
+  for (const number of (await numbersIn(saves)).reverse()) {
+    if ((await sizeOf(await saves.getDirectoryHandle(String(number)), MODEL_FILE)) > 0) return number;
+  }
+  return null;
+}
+
+/** Its model first, so that no half of it is ever taken for a whole. */
+async function removeSave(saves: FileSystemDirectoryHandle, number: number): Promise<void> {
+  const name = String(number);
+  const folder = await saves.getDirectoryHandle(name);
+  await folder.removeEntry(MODEL_FILE).catch(ignoreMissing);
+  await saves.removeEntry(name, { recursive: true }).catch(ignoreMissing);
+}
+
+async function filesIn(folder: FileSystemDirectoryHandle): Promise<Map<string, Blob>> {
+  const files = new Map<string, Blob>();
+  for await (const [name, handle] of folder.entries()) {
+    if (handle.kind === "file") files.set(name, await (handle as FileSystemFileHandle).getFile());
+  }
+  return files;
+}
+
 function corpusFile(sha256: string): string {
   return `${sha256}.txt`;
 }
 
-/** Bytes of a file; 0 where there is none. */
+/** Bytes of a file; 0 where there is none, or where a killed tab left it empty. */
 async function sizeOf(folder: FileSystemDirectoryHandle, name: string): Promise<number> {
   for await (const [found, handle] of folder.entries()) {
     if (found === name && handle.kind === "file") return (await (handle as FileSystemFileHandle).getFile()).size;
@@ -162,10 +211,11 @@ function ignoreMissing(error: unknown): void {
 }
 
 /**
- * Replaces a file in one step: a writable's bytes land beside the file and take its place on close.
- * Where a worker has only synchronous handles (Safari before 26), a new file is moved over the old.
+ * Writes a file in one step: it is empty until all of it is there. A writable's bytes land beside the
+ * file and take its place on close. Where a worker has only synchronous handles (Safari before 26), a
+ * new file is moved over the old.
  */
-async function replaceFile(
+async function writeFile(
   folder: FileSystemDirectoryHandle,
   name: string,
   parts: Uint8Array<ArrayBuffer>[],
@@ -203,8 +253,9 @@ async function replaceFile(
  */
 export async function openStore(kept: Kept | null, onChange: (kept: Kept) => void): Promise<RunStore> {
   try {
-    const root = await navigator.storage.getDirectory();
-    return new OpfsStore(await root.getDirectoryHandle("tabgpt", { create: true }));
+    const origin = await navigator.storage.getDirectory();
+    await origin.getDirectoryHandle(ROOT, { create: true });
+    return new OpfsStore();
   } catch {
     return new MemoryStore(kept, onChange);
   }

@@ -21,6 +21,8 @@ export class Keeping {
   saved = $state.raw<SavedRun | null>(null);
   /** False: this browser keeps no files for the page, so a run lasts as long as the tab. */
   durable = $state(true);
+  /** The browser will not clear it by itself when its disk runs short. */
+  persistent = $state(false);
   /** What is being done to it; "" for nothing. */
   busy = $state("");
 
@@ -32,6 +34,15 @@ export class Keeping {
 
   constructor(surroundings: Surroundings) {
     this.#with = surroundings;
+  }
+
+  /** Finds out, and asks the browser to promise it where `ask`: some then ask the person, so only on a press. */
+  async persist(ask: boolean): Promise<void> {
+    try {
+      this.persistent = (await navigator.storage.persisted()) || (ask && (await navigator.storage.persist()));
+    } catch {
+      this.persistent = false; // no such promise in this browser, or none for this page
+    }
   }
 
   /** The saved run, or the one in the worker where that could not be saved. */

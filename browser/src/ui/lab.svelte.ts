@@ -37,6 +37,7 @@ export class Lab {
       this.kept.saved = saved;
       this.kept.durable = durable;
     });
+    await this.kept.persist(false);
     await this.choice.useDefaultCorpus();
   }
 
@@ -45,14 +46,19 @@ export class Lab {
     const { corpus } = choice;
     if (!this.canStart || !corpus) return;
     const request = { values: choice.values as Values, corpus, engine: { ...choice.engine }, live: choice.sampleSettings() };
-    await this.run.launch(() => this.#client.request("start", request));
+    await this.#launch(() => this.#client.request("start", request));
   }
 
   /** Trains the saved run on, exactly where it stands. */
   async continueSaved(): Promise<void> {
     const { choice } = this;
     const request = { engine: { ...choice.engine }, corpus: choice.corpus, live: choice.sampleSettings() };
-    await this.run.launch(() => this.#client.request("continue", request));
+    await this.#launch(() => this.#client.request("continue", request));
+  }
+
+  async #launch(request: () => Promise<null>): Promise<void> {
+    void this.kept.persist(true);
+    await this.run.launch(request);
   }
 
   sample(): Promise<void> {

@@ -35,7 +35,18 @@ export class Archive {
   }
 
   static async open(producer: string, kept: Kept | null, onKept: (kept: Kept) => void): Promise<Archive> {
-    return new Archive(await openStore(kept, onKept), producer);
+    const archive = new Archive(await openStore(kept, onKept), producer);
+    // What cannot be read is told of when it is asked for; what cannot be removed now goes with the next save.
+    await archive.#tidy().catch(() => undefined);
+    return archive;
+  }
+
+  /** Removes what tabs that were killed in a save have left; not while another tab may be saving. */
+  #tidy(): Promise<void> {
+    return whileUnlocked(async () => {
+      const saved = await this.describe();
+      await this.#store.tidy(saved?.info.corpus?.sha256 ?? null);
+    });
   }
 
   /** False: the run lasts as long as the tab. */
@@ -44,15 +55,8 @@ export class Archive {
   }
 
   /** The saved run's card; null where there is none. Throws TabgptError where it cannot be read. */
-  async describe(): Promise<SavedRun | null> {
-    for (let tries = 1; ; tries++) {
-      try {
-        return await this.#describe();
-      } catch (error) {
-        // Another tab may replace a file between its listing and its reading.
-        if (!(error instanceof DOMException) || tries === READ_TRIES) throw error;
-      }
-    }
+  describe(): Promise<SavedRun | null> {
+    return persistently(() => this.#describe());
   }
 
   async #describe(): Promise<SavedRun | null> {
@@ -72,7 +76,7 @@ export class Archive {
   }
 
   async read(): Promise<Checkpoint> {
-    return readCheckpoint(await this.#store.read());
+    return readCheckpoint(await persistently(() => this.#store.read()));
   }
 
   /** Replaces the saved run. False where another tab holds it. */
@@ -98,7 +102,7 @@ export class Archive {
   }
 
   async zip(): Promise<Packed> {
-    const files = await this.#store.read();
+    const files = await persistently(() => this.#store.read());
     const model = files.get(MODEL_FILE);
     if (!model) throw new TabgptError("there is no saved run to download; train one first");
     const { info } = await readInfo(new Blob([model]));
@@ -121,6 +125,23 @@ function pack(files: FileParts, step: number): Packed {
     name: `tabgpt-step-${String(step).padStart(6, "0")}.zip`,
     blob: new Blob(zipFiles(files), { type: "application/zip" }),
   };
+}
+
+/** Another tab may put a save in another's place between its listing and its reading. */
+async function persistently<T>(read: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await read();
+    } catch (error) {
+      if (!(error instanceof DOMException) || tries === READ_TRIES) throw error;
+    }
+  }
+}
+
+/** Works while no tab holds the lock, or not at all. */
+async function whileUnlocked(work: () => Promise<void>): Promise<void> {
+  if (!("locks" in navigator)) return work();
+  await navigator.locks.request(LOCK, { ifAvailable: true }, (lock) => (lock === null ? undefined : work()));
 }
 
 /** One tab at a time writes the run: the lock lasts as long as its worker. False where another has it. */
