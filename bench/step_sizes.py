@@ -7,6 +7,7 @@ at every size. All sizes take turns; `per` is the median of their samples.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import command
@@ -31,12 +32,14 @@ def work(recipe: Any, parameters: int) -> int:
     return parameters * train.batch_size * train.grad_accum * recipe.model(VOCAB).ctx
 
 
-def spread(sides: list[pairs.Side], works: list[int]) -> dict[str, float]:
-    """Largest over smallest time per unit of work: median and quartiles over the rounds."""
-    rounds = zip(*(side.seconds for side in sides), strict=True)
-    per = [[s / w for s, w in zip(seconds, works, strict=True)] for seconds in rounds]
-    q1, median, q3 = np.quantile([max(row) / min(row) for row in per], (0.25, 0.5, 0.75))
-    return {"median": float(median), "q1": float(q1), "q3": float(q3)}
+def spread(per: Mapping[str, Sequence[float]]) -> dict[str, Any]:
+    """The slowest size against the fastest, by their medians: pair ratios over the rounds.
+
+    per holds each size's time per parameter and token in every round.
+    """
+    fastest, *_, slowest = sorted(per, key=lambda name: float(np.median(per[name])))
+    ratio = pairs.ratio(per[fastest], per[slowest])
+    return {"slowest": slowest, "fastest": fastest, "ratio": ratio}
 
 
 def measure(effort: command.Effort) -> command.Outcome:
@@ -83,9 +86,17 @@ def measure(effort: command.Effort) -> command.Outcome:
                 results.append(row)
                 ms = 1e3 * float(np.median(side.seconds))
                 print(f"{where:7s} {name:7s} {ms:8.2f} {1e12 * row['per']:6.1f}", flush=True)
-            between = spread(sides, works)
-            results.append({"where": where, "spread": between})
-            print(f"{where:7s} largest / smallest: {command.shown(between)}", flush=True)
+            per = {
+                name: [seconds / amount for seconds in side.seconds]
+                for name, side, amount in zip(started, sides, works, strict=True)
+            }
+            between = spread(per)
+            results.append({"where": where, **between})
+            print(
+                f"{where:7s} {between['slowest']} / {between['fastest']}:"
+                f" {command.shown(between['ratio'])}",
+                flush=True,
+            )
         browser = page.browser
     worst = command.worst(command.relative(losses["tab", n], losses["native", n]) for n in PRESETS)
     why = (

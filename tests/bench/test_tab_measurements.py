@@ -61,12 +61,17 @@ def test_sizes_are_compared_by_parameter_and_token(
         assert row["per"] * row["parameters"] * row["tokens"] == pytest.approx(
             sorted(row["seconds"])[0] / 2 + sorted(row["seconds"])[1] / 2
         )
-    assert all(row["spread"]["median"] >= 1 for row in rows if "spread" in row)
+    between = [row for row in rows if "slowest" in row]
+    assert [row["where"] for row in between] == ["native", "tab"]
 
 
-def test_the_spread_is_the_largest_over_the_smallest_of_a_round() -> None:
-    sides = [pairs.Side(lambda: None, seconds=seconds) for seconds in ([1.0, 2.0], [4.0, 2.0])]
-    assert step_sizes.spread(sides, [1, 2]) == {"median": 2, "q1": 2, "q3": 2}
+def test_the_spread_is_the_slowest_size_over_the_fastest() -> None:
+    per = {"a": [2.0, 3.0, 2.0], "b": [1.0, 1.0, 4.0], "c": [2.0, 2.0, 1.0]}
+    assert step_sizes.spread(per) == {
+        "slowest": "c",
+        "fastest": "b",
+        "ratio": {"median": 2, "q1": pytest.approx(1.125), "q3": 2},
+    }
 
 
 def test_late_tokens_are_compared_with_early_ones(measured: Callable[[ModuleType], Rows]) -> None:
