@@ -110,7 +110,7 @@ vulkan: $(STAMPS)/native-$(EXTRAS) $(STAMPS)/npm
 
 # -- the checks -------------------------------------------------------------------------------
 
-test: setup chromium
+test: setup chromium vulkan
 	npm --prefix browser test -- $(VITEST_ARGS)
 	pytest $(PYTEST_ARGS)
 

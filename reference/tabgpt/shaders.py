@@ -52,23 +52,31 @@ def names() -> list[str]:
     return [file.stem for file in files if "@compute" in file.read_text(encoding="utf-8")]
 
 
-def _expand(name: str, seen: set[str]) -> str:
-    """A file included by two others is put in once, where it comes first."""
-    seen.add(name)
+def text(name: str) -> str:
+    """Of one file, as it is; BackendError where there is none."""
     file = folder() / f"{name}.wgsl"
     if not file.exists():
-        raise BackendError(f"there is no shader {file.name!r}")
+        raise BackendError(f"there is no shader {file.name!r} in {file.parent}")
+    return file.read_text(encoding="utf-8")
+
+
+def expand(code: str, seen: set[str] | None = None) -> str:
+    """Includes put in; a file included by two others is put in once, where it comes first."""
+    done = set() if seen is None else seen
 
     def put_in(line: re.Match[str]) -> str:
-        return "" if line[1] in seen else _expand(line[1], seen)
+        if line[1] in done:
+            return ""
+        done.add(line[1])
+        return expand(text(line[1]), done)
 
-    return _INCLUDE.sub(put_in, file.read_text(encoding="utf-8"))
+    return _INCLUDE.sub(put_in, code)
 
 
 @cache
 def kernel(name: str) -> Kernel:
     """Reads a kernel's declarations; BackendError for one that is not there or not in this form."""
-    return read(name, _expand(name, set()))
+    return read(name, expand(text(name)))
 
 
 def read(name: str, code: str) -> Kernel:

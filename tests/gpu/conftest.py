@@ -1,0 +1,61 @@
+"""A process for each shader compiler, and a table of the largest errors at the end of the run."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+
+import pytest
+from kernel_runner import COMPILERS, Kernels
+from remote import CoreError
+
+_LARGEST: dict[tuple[str, str], tuple[float, str]] = defaultdict(lambda: (0.0, ""))
+
+
+@pytest.fixture(scope="session")
+def processes() -> Iterator[Callable[[str], Kernels]]:
+    """By compiler; started when first asked for, and again after a crash.
+
+    Skips where there is no adapter, unless TABGPT_NEEDS_GPU is set, as .ci/run does.
+    """
+    running: dict[str, Kernels] = {}
+
+    def process(compiler: str) -> Kernels:
+        if compiler not in running or not running[compiler].alive:
+            running[compiler] = Kernels(compiler)
+            try:
+                running[compiler]("about")
+            except CoreError as error:
+                if os.environ.get("TABGPT_NEEDS_GPU"):
+                    raise
+                pytest.skip(str(error))
+        return running[compiler]
+
+    yield process
+    for each in running.values():
+        each.stop()
+
+
+@pytest.fixture(params=COMPILERS)
+def kernels(request: pytest.FixtureRequest, processes: Callable[[str], Kernels]) -> Kernels:
+    """Each compiler in turn."""
+    return processes(request.param)
+
+
+@pytest.fixture
+def measured() -> Callable[[str, float, str], None]:
+    """Notes an error as a share of its bound: measured(compiler, share, where)."""
+
+    def note(compiler: str, share: float, where: str) -> None:
+        key = compiler, where.split("-")[0].split(" ")[0]
+        _LARGEST[key] = max(_LARGEST[key], (share, where))
+
+    return note
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if _LARGEST:
+        terminalreporter.section("GPU kernels: largest error as a share of its bound")
+    for (compiler, _), (share, where) in sorted(_LARGEST.items()):
+        terminalreporter.write_line(f"{compiler:<5} {share:.3f}  {where}")

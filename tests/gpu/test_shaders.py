@@ -1,0 +1,106 @@
+"""What can be said of the shaders without computing: limits, contracts, canonical form."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from tabgpt import shaders
+from tabgpt.errors import BackendError
+
+KERNELS = shaders.names()
+MAX_STORAGE_BUFFERS = 8
+MAX_INVOCATIONS = 256
+MAX_WORKGROUP_BYTES = 16 * 1024
+OVERRIDES = {
+    *("TRANS", "BIAS", "GELU", "KEEP_PRE_GELU", "RESIDUAL", "ACCUMULATE"),
+    *("DROPOUT", "BACKWARD", "IN_PLACE"),
+}
+"""Kinds of a computation. A problem's size is never one: the number of pipelines would explode."""
+
+
+def workgroup_bytes(code: str) -> int:
+    """Of all workgroup arrays; AssertionError for one that is not array<f32, number or const>."""
+    constants = dict(re.findall(r"^const (\w+): u32 = (\d+)u;", code, re.M))
+    declared = re.findall(r"^var<workgroup> \w+: (.*);", code, re.M)
+    assert len(declared) == code.count("var<workgroup>"), "a workgroup variable stands elsewhere"
+    total = 0
+    for kind in declared:
+        array = re.fullmatch(r"array<f32, (\w+)>", kind)
+        assert array, f"{kind} is not array<f32, N>"
+        total += 4 * int(constants.get(array[1], array[1]))
+    return total
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_kernel_keeps_to_what_every_device_has(name: str) -> None:
+    kernel = shaders.kernel(name)
+    storage = [binding for binding, mode in kernel.bindings if mode != "uniform"]
+    assert len(storage) <= MAX_STORAGE_BUFFERS
+    invocations = 1
+    for size in kernel.workgroup:
+        invocations *= size
+    assert invocations <= MAX_INVOCATIONS
+    assert workgroup_bytes(kernel.code) <= MAX_WORKGROUP_BYTES
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_kernel_is_in_canonical_form(name: str) -> None:
+    kernel = shaders.kernel(name)
+    assert kernel.bindings[0] == ("p", "uniform")
+    assert [b for b, mode in kernel.bindings if mode == "uniform"] in (["p"], ["p", "step"])
+    assert set(kernel.overrides) <= OVERRIDES
+    text = shaders.text(name)
+    assert text.startswith("// "), "the file begins by saying what it computes"
+    assert re.search("[Gg]rid", text), "the file says its grid"
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_kernel_needs_no_extension_and_no_luck(name: str) -> None:
+    """Built-in exp, log and tanh are too inexact (math.wgsl); no infinity is written as such."""
+    bare = re.sub(r"//.*", "", shaders.kernel(name).code)
+    for pattern in (r"\benable\b", r"\brequires\b", "atomic", r"\b(exp|log|tanh)\(", r"<f32>\(0x"):
+        assert not re.search(pattern, bare), f"{name}.wgsl has {pattern}"
+
+
+def test_every_include_is_used() -> None:
+    """And no include looks like a kernel."""
+    files = {file.stem: file.read_text() for file in shaders.folder().glob("*.wgsl")}
+    included = {
+        name for text in files.values() for name in re.findall(r"include (\w+)\.wgsl", text)
+    }
+    assert included == set(files) - set(KERNELS)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_changed_access_mode_is_named(name: str) -> None:
+    """Each binding in turn, in a copy: the plan that was made for the original is refused."""
+    kernel = shaders.kernel(name)
+    planned = [mode for _, mode in kernel.bindings]
+    shaders.check_access(kernel, planned)
+    for binding, mode in kernel.bindings:
+        if mode == "uniform":
+            continue
+        other = {"read": "read_write", "read_write": "read"}[mode]
+        before, after = f"<storage, {mode}> {binding}:", f"<storage, {other}> {binding}:"
+        assert kernel.code.count(before) == 1
+        copy = shaders.read(name, kernel.code.replace(before, after))
+        with pytest.raises(BackendError, match=rf"{name}.wgsl declares '{binding}' as {other}"):
+            shaders.check_access(copy, planned)
+
+
+def test_a_plan_with_too_few_bindings_is_named() -> None:
+    with pytest.raises(BackendError, match=r"take_row.wgsl has 4 bindings, the plan gives it 3"):
+        shaders.check_access(shaders.kernel("take_row"), ["uniform", "uniform", "read"])
+
+
+def test_declarations_out_of_form_are_named() -> None:
+    code = shaders.kernel("take_row").code
+    loose = code.replace("@group(0) @binding(2)", "@binding(2) @group(0)")
+    with pytest.raises(BackendError, match="1 of 4 bindings are not in canonical form"):
+        shaders.read("take_row", loose)
+    gap = code.replace("@binding(3)", "@binding(4)")
+    with pytest.raises(BackendError, match=r"binding 4 \(out\) stands where 3 is due"):
+        shaders.read("take_row", gap)
+    with pytest.raises(BackendError, match=r"no shader 'missing\.wgsl'"):
+        shaders.kernel("missing")
