@@ -44,10 +44,11 @@ process.exit(adapter === null ? 1 : 0);
 
 def environment() -> dict[str, str]:
     """For a process that computes on the GPU; compiled shaders are kept in the checkout."""
-    cache = {"MESA_SHADER_CACHE_DIR": str(ROOT / ".cache/mesa")}
+    cache = "MESA_SHADER_CACHE_DIR"
+    kept = {cache: os.environ.get(cache, str(ROOT / ".cache/mesa"))}
     if os.environ.get("VK_DRIVER_FILES") or os.environ.get("VK_ICD_FILENAMES") or not ICD.exists():
-        return cache
-    return {**cache, **own_driver()}
+        return kept
+    return {**kept, **own_driver()}
 
 
 def own_driver() -> dict[str, str]:
