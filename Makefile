@@ -21,7 +21,7 @@ export TABGPT_CACHE ?= $(CURDIR)/.cache
 export ASTRO_TELEMETRY_DISABLED := 1
 
 PRESETS := reference/tabgpt/presets.json
-CORE := $(shell find cpp -type f) $(PRESETS)
+CORE := $(shell find cpp shaders -type f) $(PRESETS)
 WASM := $(shell find wasm -type f -not -name '*.pyc')
 SITE := $(shell find browser -type d \( -name node_modules -o -name dist -o -name .astro \
   -o -path browser/public/wasm -o -path browser/public/corpus -o -path browser/public/check -o -path browser/tests \) -prune \

@@ -151,7 +151,12 @@ MUTANTS = [
         "load_n(e.bias + column + j, n)",
         "load_n(e.bias + j, n)",
     ),
-    _core("forward.cpp", "every micro-batch has the first one's masks", "| batch.micro << 16", ""),
+    _core(
+        "forward.cpp",
+        "every micro-batch has the first one's masks",
+        "batch.micro, layer",
+        "0, layer",
+    ),
     _core(
         "decode.cpp",
         "a cached token's key is stored one place early",
@@ -220,10 +225,10 @@ MUTANTS = [
         "batches.cpp", "the last window is never drawn", "part.count - T;", "part.count - T - 1;"
     ),
     _core(
-        "evaluate.cpp",
+        "batches.cpp",
         "the short window at a split's end is left out",
-        "*more = e.next < n_targets;",
-        "*more = e.next + T <= n_targets;",
+        "active_ = next_ < whole;",
+        "active_ = seeded ? next_ < whole : next_ + rows_ <= whole;",
     ),
     _core("sampler.cpp", "of equal logits the highest id stands first", ": a < b", ": a > b"),
     _core(
@@ -232,9 +237,7 @@ MUTANTS = [
         "n_kept = j + 1;",
         "n_kept = std::min(j + 2, n_kept);",
     ),
-    _core(
-        "generate.cpp", "a full window drops its oldest half", "g.n_window / 4", "g.n_window / 2"
-    ),
+    _core("generate.cpp", "a full window drops its oldest half", "n_window_ / 4", "n_window_ / 2"),
     # -- the oracle --
     _oracle(
         "ops.py", "LayerNorm's dx lacks the mean's part", " - dnorm.mean(-1, keepdims=True)", ""

@@ -31,7 +31,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from mutants import MUTANTS, Mutant  # noqa: E402
 from remote import NATIVE  # noqa: E402
 
-COPIED = ("cpp", "reference", "tests", "wasm/variants.json", "pyproject.toml")
+COPIED = ("cpp", "shaders", "reference", "tests", "wasm/variants.json", "pyproject.toml")
 TABLE = ROOT / "tests/mutations.md"
 LIMIT_S = 300
 """A test run that is longer hangs: unmutated it takes about 20 s."""

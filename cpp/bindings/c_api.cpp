@@ -1,23 +1,17 @@
 /** The C ABI over Session: null checks, conversions, and nothing thrown. */
 #include "tabgpt/c_api.h"
 
-#include <cmath>
 #include <cstdlib>
-#include <exception>
-#include <limits>
 #include <memory>
 #include <new>
 #include <string>
 #include <utility>
 
+#include "abi.hpp"
 #include "ops.hpp"
 #include "tabgpt/error.hpp"
 #include "tabgpt/optimizer.hpp"
 #include "tabgpt/session.hpp"
-
-struct tabgpt_config {
-  tabgpt::Config config;
-};
 
 struct tabgpt_session {
   std::unique_ptr<tabgpt::Session> session;
@@ -25,50 +19,16 @@ struct tabgpt_session {
 
 namespace {
 
+using namespace tabgpt::abi;
 using tabgpt::Batch;
 using tabgpt::Config;
 using tabgpt::fail;
 using tabgpt::NamedTensor;
 using tabgpt::Session;
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-/** f(), or `failure` where the standard library threw: names and tables that found no memory. */
-template <typename R, typename F>
-R guarded(R failure, F f) {
-#ifdef __cpp_exceptions
-  try {
-    return f();
-  } catch (const std::exception& error) {
-    fail("the core ran out of memory for its tables (%s); use a smaller model", error.what());
-    return failure;
-  }
-#else
-  (void)failure;
-  return f();
-#endif
-}
-
-const Config* config_of(const tabgpt_config* handle) {
-  if (handle == nullptr) return fail("the config handle is null; make one with tabgpt_config_new"), nullptr;
-  return &handle->config;
-}
-
 Session* session_of(const tabgpt_session* handle) {
   if (handle == nullptr) return fail("the session handle is null; tabgpt_open gives one"), nullptr;
   return handle->session.get();
-}
-
-int status(bool ok) { return ok ? TABGPT_OK : TABGPT_ERROR; }
-
-bool make_batch(const uint32_t* tokens, const uint32_t* targets, size_t batch, size_t length, int train,
-                size_t step, size_t micro, Batch* out) {
-  if (step > UINT32_MAX || micro > 255) {
-    return fail("step is %zu and micro %zu; they go to 4294967295 and 255", step, micro);
-  }
-  *out = {
-      tokens, targets, batch, length, train != 0, static_cast<uint32_t>(step), static_cast<uint32_t>(micro)};
-  return true;
 }
 
 /** The tensor and its sizes; false after an error. */
@@ -247,17 +207,7 @@ int tabgpt_step(tabgpt_session* session) {
 
 double tabgpt_metric(const tabgpt_session* session, const char* name) {
   const Session* s = session_of(session);
-  if (s == nullptr) return kNaN;
-  const tabgpt::Metrics& m = s->metrics();
-  const std::string_view wanted = name == nullptr ? "" : name;
-  const std::pair<std::string_view, double> known[] = {
-      {"loss", m.loss}, {"lr", m.lr}, {"grad_norm", m.grad_norm}, {"finite", m.finite}, {"tokens", m.tokens}};
-  for (const auto& [metric, value] : known) {
-    if (metric == wanted) return value;
-  }
-  fail("unknown metric '%.100s'; there are loss, lr, grad_norm, finite and tokens",
-       name == nullptr ? "" : name);
-  return kNaN;
+  return s == nullptr ? kNaN : s->metrics().of_name(name);
 }
 
 int tabgpt_loss(tabgpt_session* session, const uint32_t* tokens, const uint32_t* targets, size_t batch,

@@ -1,117 +1,25 @@
 /** tabgpt._core: the C ABI for Python, with zero-copy views of named tensors and the GIL released in passes.
  */
-#include <pybind11/numpy.h>
-#include <pybind11/pybind11.h>
+#include "python.hpp"
+
 #include <pybind11/stl.h>
 
-#include <cmath>
-#include <cstdint>
-#include <limits>
-#include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
 #include <vector>
-
-#include "tabgpt/c_api.h"
-
-namespace py = pybind11;
 
 namespace {
 
-/** Becomes the Python exception tabgpt._core.TabgptError. */
-struct CoreError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-void check(int status) {
-  if (status < 0) throw CoreError(tabgpt_last_error());
-}
-
-double check_number(double value) {
-  if (std::isnan(value)) throw CoreError(tabgpt_last_error());
-  return value;
-}
-
-// ---- config ----
-
-class Config {
- public:
-  /** From a dict of every field; numbers for numbers, text for choices. */
-  explicit Config(const py::dict& fields) : handle_(tabgpt_config_new(), tabgpt_config_free) {
-    if (handle_ == nullptr) throw CoreError(tabgpt_last_error());
-    for (const auto& [key, value] : fields) {
-      const auto name = py::str(key).cast<std::string>();
-      if (py::isinstance<py::str>(value)) {
-        check(tabgpt_config_set_choice(handle_.get(), name.c_str(), value.cast<std::string>().c_str()));
-      } else {
-        check(tabgpt_config_set(handle_.get(), name.c_str(), number(name, value)));
-      }
-    }
-    check(tabgpt_config_check(handle_.get()));
-  }
-
-  const tabgpt_config* get() const { return handle_.get(); }
-  uint64_t n_parameters() const {
-    return static_cast<uint64_t>(check_number(tabgpt_config_parameters(get())));
-  }
-  double learning_rate(size_t step) const { return check_number(tabgpt_learning_rate(get(), step)); }
-
- private:
-  static double number(const std::string& name, const py::handle& value) {
-    PyObject* as_float = py::isinstance<py::bool_>(value) ? nullptr : PyNumber_Float(value.ptr());
-    if (as_float == nullptr) {
-      PyErr_Clear();
-      throw CoreError(name + " is " + py::repr(value).cast<std::string>() +
-                      "; it must be a number or a choice's text");
-    }
-    return py::reinterpret_steal<py::float_>(as_float).cast<double>();
-  }
-
-  std::unique_ptr<tabgpt_config, void (*)(tabgpt_config*)> handle_;
-};
+namespace py = pybind11;
+using namespace tabgpt::python;
 
 py::dict memory(const Config& config, const std::string& mode, size_t threads, size_t n_tokens) {
   py::dict bytes;
-  for (const char* role : {"parameters", "gradients", "adam_m", "adam_v", "activations", "kv_cache",
-                           "workspace", "tokens", "total"}) {
+  for (const char* role : kMemoryRoles) {
     const double value = check_number(tabgpt_memory(config.get(), mode.c_str(), threads, n_tokens, role));
     bytes[role] = static_cast<uint64_t>(value);
   }
   return bytes;
-}
-
-// ---- token ids ----
-
-using Ids = py::array_t<uint32_t, py::array::c_style | py::array::forcecast>;
-
-/** Whole numbers of any integer dtype as u32; out of u32's range or not of `ndim` axes is an error. */
-Ids ids_of(const char* what, const py::object& value, py::ssize_t ndim) {
-  const py::array array = py::array::ensure(value);
-  if (!array) {
-    PyErr_Clear();
-    throw CoreError(std::string(what) + " is not an array; pass integer ids");
-  }
-  const char kind = array.dtype().kind();
-  if (kind != 'i' && kind != 'u' && array.size() > 0) {
-    throw CoreError(std::string(what) + " has dtype " + py::str(array.dtype()).cast<std::string>() +
-                    "; it must be an integer dtype");
-  }
-  if (array.ndim() != ndim) {
-    throw CoreError(std::string(what) + " has " + std::to_string(array.ndim()) + " axes; it must have " +
-                    std::to_string(ndim));
-  }
-  if (kind == 'i' || array.itemsize() > 4) {
-    const auto wide = py::array_t<int64_t, py::array::c_style | py::array::forcecast>(array);
-    for (py::ssize_t i = 0; i < wide.size(); ++i) {
-      const int64_t id = wide.data()[i];
-      if (id < 0 || id > std::numeric_limits<uint32_t>::max()) {
-        throw CoreError(std::string(what) + "[" + std::to_string(i) + "] is " + std::to_string(id) +
-                        "; ids are from 0 to vocab_size - 1");
-      }
-    }
-  }
-  return Ids(array);
 }
 
 // ---- session ----
@@ -270,11 +178,7 @@ class Session {
   double pass(F f, const py::object& tokens, const py::object& targets, bool train, size_t step,
               size_t micro) {
     const Ids x = ids_of("tokens", tokens, 2), y = ids_of("targets", targets, 2);
-    if (x.shape(0) != y.shape(0) || x.shape(1) != y.shape(1)) {
-      throw CoreError("tokens are " + std::to_string(x.shape(0)) + " x " + std::to_string(x.shape(1)) +
-                      " and targets " + std::to_string(y.shape(0)) + " x " + std::to_string(y.shape(1)) +
-                      "; they must have the same shape");
-    }
+    check_same_shape(x, y);
     run([&](tabgpt_session* s) {
       return f(s, x.data(), y.data(), static_cast<size_t>(x.shape(0)), static_cast<size_t>(x.shape(1)), train,
                step, micro);
@@ -338,6 +242,8 @@ PYBIND11_MODULE(_core, m) {
       .def(py::init<const py::dict&>(), py::arg("fields"))
       .def_property_readonly("n_parameters", &Config::n_parameters)
       .def("learning_rate", &Config::learning_rate, py::arg("step"));
+
+  bind_gpu(m);
 
   py::class_<Session>(m, "Session", "A model in memory; one thread at a time may call it.")
       .def(py::init<const Config&, const std::string&, size_t>(), py::arg("config"), py::arg("mode"),

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tabgpt/error.hpp"
+
 namespace tabgpt {
 
 double learning_rate(const Config& config, uint64_t step) {
@@ -16,6 +18,12 @@ double learning_rate(const Config& config, uint64_t step) {
   const double share = std::min(1.0, after / span), pi = 3.14159265358979323846;
   const double min_lr = config.lr * config.min_lr_ratio;
   return min_lr + 0.5 * (1.0 + std::cos(pi * share)) * (config.lr - min_lr);
+}
+
+bool check_step_number(uint64_t step) {
+  if (step <= UINT32_MAX) return true;
+  return fail("the step number is %llu; random streams count steps to %lu",
+              static_cast<unsigned long long>(step), static_cast<unsigned long>(UINT32_MAX));
 }
 
 double clip_coefficient(const Config& config, double norm) {

@@ -10,8 +10,6 @@
 
 namespace tabgpt {
 
-using ull = unsigned long long;
-
 bool Session::needs_gradients(const char* what) const {
   return plan_.mode != Mode::infer ||
          fail("%s needs gradients, which mode infer does not hold; open the session in mode train or probe",
@@ -19,10 +17,7 @@ bool Session::needs_gradients(const char* what) const {
 }
 
 bool Session::set_step_number(uint64_t step) {
-  if (step > UINT32_MAX) {
-    return fail("the step number is %llu; random streams count steps to %lu", ull(step),
-                static_cast<unsigned long>(UINT32_MAX));
-  }
+  if (!check_step_number(step)) return false;
   step_ = step;
   return true;
 }

@@ -36,6 +36,70 @@ class Config:
     def learning_rate(self, step: int) -> float:
         """Of a 0-based optimizer step."""
 
+class Gpu:
+    """The core's half of training on a GPU: a plan, and what each pass uploads and reads.
+
+    backends/wgpu.py runs the programs; cpp/src/gpu/plan.hpp says in which order.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        mode: str,
+        max_binding_bytes: float,
+        max_buffer_bytes: float,
+        matmul: str = "tiled",
+    ) -> None: ...
+    def plan(self) -> str:
+        """JSON: buffers, tensors, pipelines, words, programs."""
+
+    def programs(self, batch: int, length: int) -> str:
+        """JSON: tensors, words and programs for batches of another shape."""
+
+    def memory(self) -> dict[str, int]:
+        """Bytes of the plan's buffers by role, and "total"."""
+
+    def inputs(self) -> bytes:
+        """What to write to the buffer "inputs" after one of the fill functions."""
+
+    def initial_values(self, parameter: str, out: NDArray[np.float32]) -> None: ...
+    def weights_changed(self) -> None: ...
+    def set_tokens(self, tokens: ArrayLike) -> None: ...
+
+    step_number: int
+    def fill_step(self, micro: int) -> None: ...
+    def end_step(self) -> None: ...
+    def read_stats(self, step: int, stats: NDArray[np.float32]) -> None:
+        """The metrics of a 0-based step from the tensor "stats"."""
+
+    def metric(self, name: str) -> float: ...
+    def fill_batch(
+        self,
+        tokens: ArrayLike,
+        targets: ArrayLike,
+        train: bool = False,
+        step: int = 0,
+        micro: int = 0,
+    ) -> None: ...
+    def mean_loss(self, losses: NDArray[np.float32]) -> float: ...
+    def evaluate_begin(self, split: str, n_batches: int = 0) -> None: ...
+    def evaluate_fill(self) -> None: ...
+    def evaluate_next(self, losses: NDArray[np.float32]) -> bool:
+        """False once metric("loss") holds the mean."""
+
+    def generate_begin(
+        self,
+        prompt: ArrayLike,
+        temperature: float = 1.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        seed: int = 0,
+    ) -> None: ...
+    def generate_fill(self) -> bool:
+        """True: run "prefill" and "decode"; False: "decode"."""
+
+    def generate_next(self, logits: NDArray[np.float32]) -> int: ...
+
 class Session:
     """A model in memory. One thread at a time may call it; passes release the GIL.
 

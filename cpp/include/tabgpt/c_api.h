@@ -121,6 +121,70 @@ int tabgpt_generate_begin(tabgpt_session* session, const uint32_t* prompt, size_
 /** The next token's id, or TABGPT_ERROR. */
 int32_t tabgpt_generate_next(tabgpt_session* session);
 
+/* -- training on a GPU: the core plans and draws, an executor in the host runs (cpp/src/gpu/plan.hpp) -- */
+
+typedef struct tabgpt_gpu tabgpt_gpu;
+
+/**
+ * Plans, and allocates what a pass uploads; NULL when a limit does not hold, with the largest setting that
+ * fits. Limits are the device's maxStorageBufferBindingSize and maxBufferSize. matmul: "tiled" or "naive".
+ */
+tabgpt_gpu* tabgpt_gpu_open(const tabgpt_config* config, const char* mode, double max_binding_bytes,
+                            double max_buffer_bytes, const char* matmul);
+void tabgpt_gpu_close(tabgpt_gpu* gpu);
+/** JSON: buffers, named tensors, pipelines, words, programs. Valid until the handle is closed. */
+const char* tabgpt_gpu_plan(const tabgpt_gpu* gpu);
+/**
+ * JSON: tensors, words and the programs forward, losses, logits.* and backward for batches of another shape;
+ * the plan's own are for [batch_size, ctx]. Valid until the next call. NULL where the plan has no room.
+ */
+const char* tabgpt_gpu_programs(tabgpt_gpu* gpu, size_t batch, size_t length);
+/** Bytes of the plan's buffers; roles as tabgpt_memory's. NaN on error. */
+double tabgpt_gpu_memory(const tabgpt_gpu* gpu, const char* role);
+/** What to write to the buffer "inputs", as many bytes as it has, after one of the fill functions. */
+const void* tabgpt_gpu_inputs(const tabgpt_gpu* gpu);
+
+/** A parameter's starting values, to `values`. The host uploads them and clears the moments. */
+int tabgpt_gpu_initial_values(const tabgpt_gpu* gpu, const char* parameter, float* values);
+/** The host wrote to a parameter: a sampling cache made before is of no use. */
+int tabgpt_gpu_weights_changed(tabgpt_gpu* gpu);
+int tabgpt_gpu_set_tokens(tabgpt_gpu* gpu, const uint32_t* tokens, size_t count);
+size_t tabgpt_gpu_step_number(const tabgpt_gpu* gpu);
+int tabgpt_gpu_set_step_number(tabgpt_gpu* gpu, size_t step);
+
+/**
+ * A step: run "begin_step"; for each micro-batch from 0 fill, upload, run "forward" and "backward"; run
+ * "update"; end_step. Then, at any time, read the tensor "stats" of that 0-based step.
+ */
+int tabgpt_gpu_fill_step(tabgpt_gpu* gpu, size_t micro);
+int tabgpt_gpu_end_step(tabgpt_gpu* gpu);
+int tabgpt_gpu_read_stats(tabgpt_gpu* gpu, size_t step, const float* stats);
+/** As tabgpt_metric. */
+double tabgpt_gpu_metric(const tabgpt_gpu* gpu, const char* name);
+
+/**
+ * A batch of the host's, for that shape's programs: "forward" and "losses", or "begin_step", "forward" and
+ * "backward"; then losses is the tensor of that name, and the mean is NaN where one is not finite.
+ */
+int tabgpt_gpu_fill_batch(tabgpt_gpu* gpu, const uint32_t* tokens, const uint32_t* targets, size_t batch,
+                          size_t length, int train, size_t step, size_t micro);
+double tabgpt_gpu_mean_loss(const tabgpt_gpu* gpu, const float* losses);
+
+/** As tabgpt_evaluate_begin; for each batch fill, upload, run "forward" and "losses", and hand "losses" back.
+ */
+int tabgpt_gpu_evaluate_begin(tabgpt_gpu* gpu, const char* split, size_t n_batches);
+int tabgpt_gpu_evaluate_fill(tabgpt_gpu* gpu);
+/** 1: more to do; 0: done, metric "loss" holds the mean; TABGPT_ERROR. */
+int tabgpt_gpu_evaluate_next(tabgpt_gpu* gpu, const float* losses);
+
+/** As tabgpt_generate_begin; for each token fill, upload, run, and hand the tensor "decode.logits" back. */
+int tabgpt_gpu_generate_begin(tabgpt_gpu* gpu, const uint32_t* prompt, size_t count, double temperature,
+                              size_t top_k, double top_p, uint32_t seed);
+/** 1: run "prefill" and "decode"; 0: run "decode"; TABGPT_ERROR. */
+int tabgpt_gpu_generate_fill(tabgpt_gpu* gpu);
+/** The next token's id, or TABGPT_ERROR. */
+int32_t tabgpt_gpu_generate_next(tabgpt_gpu* gpu, const float* logits);
+
 /* -- single kernels, for parity and benches -- */
 
 /** Runs one kernel by name on the caller's buffers; ops.cpp lists names, parameters and tensors. */

@@ -11,6 +11,9 @@ namespace tabgpt {
 /** Of a 0-based step: linear warm-up, then constant or a cosine to lr * min_lr_ratio at config.steps. */
 double learning_rate(const Config& config, uint64_t step);
 
+/** Errors (false): beyond what random streams count, 32 bits. */
+bool check_step_number(uint64_t step);
+
 /** min(1, grad_clip / (norm + 1e-6)), as torch's clip_grad_norm_; 1 when grad_clip is 0. */
 double clip_coefficient(const Config& config, double norm);
 

@@ -26,16 +26,12 @@
 #include "tabgpt/generate.hpp"
 #include "tabgpt/layout.hpp"
 #include "tabgpt/memory.hpp"
+#include "tabgpt/metrics.hpp"
 #include "tabgpt/model.hpp"
 #include "tabgpt/plan.hpp"
 #include "threads.hpp"
 
 namespace tabgpt {
-
-/** Numbers of the last step, loss or evaluation. */
-struct Metrics {
-  double loss = 0, lr = 0, grad_norm = 0, finite = 1, tokens = 0;
-};
 
 /** A tensor by name. Activations have the sizes of the last pass, parameters their own. */
 struct NamedTensor {

@@ -1,0 +1,185 @@
+/** The backward pass, from the head's gradient to the embeddings'. */
+#include <algorithm>
+
+#include "gpu/model.hpp"
+
+namespace tabgpt::gpu {
+namespace {
+
+/** Rows are summed in at most this many chunks, of at least kLeastChunk rows: as the CPU's sums across rows.
+ */
+constexpr uint64_t kMostChunks = 64, kLeastChunk = 16;
+
+struct RowChunks {
+  explicit RowChunks(uint64_t rows)
+      : size(std::max(kLeastChunk, (rows + kMostChunks - 1) / kMostChunks)),
+        count((rows + size - 1) / size) {}
+  uint64_t size, count;
+};
+
+}  // namespace
+
+void Model::add_partials(const std::string& label, Range partials, uint64_t stride, uint64_t first,
+                         Range out) {
+  wgsl::add_partials kernel{.n = u32(out.count), .chunks = u32(partials.count / stride)};
+  kernel.stride = u32(stride);
+  kernel.first = u32(first);
+  kernel.partials = partials;
+  kernel.out = out;
+  builder_.run(label, kernel, folded(groups(out.count, kernel.workgroup)));
+}
+
+/** Room for partial sums of `width` columns; the last few rows of a short batch may make more chunks than
+ * all. */
+Range Model::partial_sums(uint64_t width, uint64_t chunks) {
+  const uint32_t partials = scratch("scratch.partials", {kMostChunks, width}).tensor;
+  return {partials, 0, chunks * width};
+}
+
+/** y[R,N] = x[R,K] W[K,N] + b: dx = dy W^T; dW += x^T dy; db += column sums of dy. */
+void Model::linear_backward(const std::string& label, Range dx, Range dy, Range x, uint32_t weight,
+                            uint32_t bias, uint64_t K, uint64_t N) {
+  matmul(label + " dx", {.trans = Product::NT, .M = R_, .N = K, .K = N, .A = dy, .B = p(weight), .out = dx});
+  matmul(label + " dweight", {.trans = Product::TN,
+                              .M = K,
+                              .N = N,
+                              .K = R_,
+                              .A = x,
+                              .B = dy,
+                              .out = dp(weight),
+                              .accumulate = true});
+  const RowChunks chunks(R_);
+  wgsl::column_sums kernel{.rows = u32(R_), .width = u32(N), .rows_per_chunk = u32(chunks.size)};
+  kernel.x = dy;
+  kernel.partials = partial_sums(N, chunks.count);
+  builder_.run(label + " dbias", kernel, {u32(groups(N, kernel.workgroup)), u32(chunks.count), 1});
+  add_partials(label + " dbias sum", kernel.partials, N, 0, dp(bias));
+}
+
+Range Model::layernorm_backward(const std::string& name, const std::string& dx, Range dout, Range x,
+                                uint32_t weight, uint32_t bias, Range residual) {
+  const Range mean = act(name + ".mean", {B_, T_}), rstd = act(name + ".rstd", {B_, T_});
+  const RowChunks chunks(R_);
+  wgsl::layernorm_params sums{.rows = u32(R_), .width = u32(C_), .rows_per_chunk = u32(chunks.size)};
+  sums.dout = dout;
+  sums.x = x;
+  sums.mean = mean;
+  sums.rstd = rstd;
+  sums.partials = partial_sums(2 * C_, chunks.count);
+  builder_.run(name + " dparams", sums, {u32(groups(C_, sums.workgroup)), u32(chunks.count), 1});
+  add_partials(name + " dweight sum", sums.partials, 2 * C_, 0, dp(weight));
+  add_partials(name + " dbias sum", sums.partials, 2 * C_, C_, dp(bias));
+
+  const bool has_residual = residual.tensor != kNone, in_place = has_residual && !probe();
+  wgsl::layernorm_backward kernel{.rows = u32(R_), .width = u32(C_)};
+  kernel.dout = dout;
+  kernel.x = x;
+  kernel.weight = p(weight);
+  kernel.mean = mean;
+  kernel.rstd = rstd;
+  kernel.residual = in_place ? Range{} : residual;
+  kernel.dx = in_place ? residual : channels(dx);
+  kernel.RESIDUAL = has_residual && !in_place;
+  kernel.ACCUMULATE = in_place;
+  builder_.run(name + " dx", kernel, folded(R_));
+  return kernel.dx;
+}
+
+/** d_out behind a residual branch's dropout; d_out itself where there is none. */
+Range Model::branch_gradient(const std::string& label, Site site, uint64_t layer, Range d_out) {
+  if (config_.dropout == 0) return d_out;
+  const Range d_branch = scratch("scratch." + label, {B_, T_, C_}, Role::activations);
+  dropout(label, site, layer, d_out, {}, d_branch);
+  return d_branch;
+}
+
+void Model::attention_backward(uint64_t layer, Range dqkv, Range d_attn) {
+  const std::string h = block_name(layer);
+  const Range qkv = act(h + "attn.qkv", {B_, T_, 3 * C_}), lse = act(h + "attn.lse", {B_, H_, T_});
+  const Range row_dot = scratch("scratch.row_dot", {B_, H_, T_});
+  wgsl::attention_d dots{.batch = u32(B_), .length = u32(T_), .heads = u32(H_), .head_dim = u32(D_)};
+  dots.dout = d_attn;
+  dots.out = channels(h + "attn.out");
+  dots.row_dot = row_dot;
+  builder_.run(h + "attn row_dot", dots, folded(groups(B_ * H_ * T_, dots.workgroup)));
+
+  const auto emit = [&](const char* what, auto kernel) {
+    kernel.batch = u32(B_);
+    kernel.length = u32(T_);
+    kernel.heads = u32(H_);
+    kernel.head_dim = u32(D_);
+    kernel.scale = attention_scale();
+    kernel.site = dropout_site(Site::attention, layer);
+    kernel.threshold = dropout_threshold(config_.dropout);
+    kernel.keep_scale = dropout_scale(config_.dropout);
+    kernel.step = one(fixed_.step);
+    kernel.qkv = qkv;
+    kernel.dout = d_attn;
+    kernel.lse = lse;
+    kernel.row_dot = row_dot;
+    kernel.dqkv = dqkv;
+    kernel.DROPOUT = config_.dropout > 0;
+    builder_.run(h + what, kernel, folded(B_ * H_ * T_));
+  };
+  emit("attn dq", wgsl::attention_dq{});
+  emit("attn dk dv", wgsl::attention_dkv{});
+}
+
+/** d_out, the gradient of the layer's resid_out -> the gradient of the block's input x. */
+Range Model::block_backward(uint64_t layer, Range x, Range d_out) {
+  const BlockParameters& w = layout_.blocks[layer];
+  const std::string h = block_name(layer), g = "grad:" + h;
+
+  const Range d_mlp = branch_gradient(g + "mlp.c_proj", Site::mlp_residual, layer, d_out);
+  const Range fc = act(h + "mlp.fc", {B_, T_, F_}), d_act = act(g + "mlp.act", {B_, T_, F_});
+  linear_backward(h + "mlp.c_proj", d_act, d_mlp, act(h + "mlp.act", {B_, T_, F_}), w.mlp_proj_w,
+                  w.mlp_proj_b, F_, C_);
+  wgsl::gelu_backward slope{.n = u32(R_ * F_)};
+  slope.dout = probe() ? d_act : Range{};
+  slope.x = fc;
+  slope.dx = probe() ? act(g + "mlp.fc", {B_, T_, F_}) : d_act;
+  slope.GELU = gelu();
+  slope.IN_PLACE = !probe();
+  builder_.run(h + "mlp gelu", slope, folded(groups(R_ * F_, slope.workgroup)));
+  const Range d_ln_2 = channels(g + "ln_2.out");
+  linear_backward(h + "mlp.c_fc", d_ln_2, slope.dx, channels(h + "ln_2.out"), w.fc_w, w.fc_b, C_, F_);
+  const Range d_mid = layernorm_backward(h + "ln_2", g + "resid_mid", d_ln_2, channels(h + "resid_mid"),
+                                         w.ln_2_w, w.ln_2_b, d_out);
+
+  const Range d_proj = branch_gradient(g + "attn.c_proj", Site::attention_residual, layer, d_mid);
+  const Range d_attn = channels(g + "attn.out");
+  linear_backward(h + "attn.c_proj", d_attn, d_proj, channels(h + "attn.out"), w.attn_proj_w, w.attn_proj_b,
+                  C_, C_);
+  const Range dqkv = act(g + "attn.qkv", {B_, T_, 3 * C_});
+  attention_backward(layer, dqkv, d_attn);
+  const Range d_ln_1 = channels(g + "ln_1.out");
+  linear_backward(h + "attn.c_attn", d_ln_1, dqkv, channels(h + "ln_1.out"), w.attn_w, w.attn_b, C_, 3 * C_);
+  const std::string input = layer == 0 ? "grad:embed.out" : "grad:" + block_name(layer - 1) + "resid_out";
+  return layernorm_backward(h + "ln_1", input, d_ln_1, x, w.ln_1_w, w.ln_1_b, d_mid);
+}
+
+void Model::embedding_backward(Range d_embed) {
+  wgsl::embedding_wte wte{.vocab = u32(V_), .width = u32(C_)};
+  wte.starts = one(fixed_.token_starts);
+  wte.rows = {fixed_.token_rows, 0, R_};
+  wte.dx = d_embed;
+  wte.dwte = dp(layout_.wte);
+  builder_.run("embed dwte", wte, folded(groups(V_ * C_, wte.workgroup)));
+  wgsl::embedding_wpe wpe{.batch = u32(B_), .length = u32(T_), .width = u32(C_)};
+  wpe.dx = d_embed;
+  wpe.dwpe = dp(layout_.wpe);
+  builder_.run("embed dwpe", wpe, folded(groups(T_ * C_, wpe.workgroup)));
+}
+
+void Model::backward() {
+  head_backward();
+  const auto resid_out = [&](uint64_t layer) { return channels(block_name(layer) + "resid_out"); };
+  Range d = layernorm_backward("ln_f", "grad:" + block_name(L_ - 1) + "resid_out", channels("grad:ln_f.out"),
+                               resid_out(L_ - 1), layout_.ln_f_w, layout_.ln_f_b, {});
+  for (uint64_t layer = L_; layer-- > 0;) {
+    d = block_backward(layer, layer == 0 ? channels("embed.out") : resid_out(layer - 1), d);
+  }
+  embedding_backward(branch_gradient("grad:embed", Site::embedding, 0, d));
+}
+
+}  // namespace tabgpt::gpu

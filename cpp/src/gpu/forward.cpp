@@ -1,0 +1,179 @@
+/** The forward pass: embedding, blocks, ln_f. */
+#include "gpu/model.hpp"
+
+namespace tabgpt::gpu {
+Model::Model(const Config& config, const Layout& layout, Mode mode, Matmul matmul, uint64_t head_rows,
+             const Fixed& fixed, Builder& builder, uint64_t B, uint64_t T)
+    : config_(config),
+      layout_(layout),
+      mode_(mode),
+      matmul_(matmul),
+      head_rows_(head_rows),
+      fixed_(fixed),
+      builder_(builder),
+      B_(B),
+      T_(T),
+      R_(B * T),
+      C_(config.d_model),
+      F_(config.mlp()),
+      H_(config.n_head),
+      D_(config.head_dim()),
+      V_(config.vocab_size),
+      L_(config.n_layer) {}
+
+Range Model::act(const std::string& name, std::vector<uint64_t> shape) {
+  const uint32_t tensor = builder_.tensor(name, Role::activations, std::move(shape));
+  if (probe()) builder_.tensors[tensor].kept = builder_.tensors[tensor].listed = true;
+  return builder_.all(tensor);
+}
+
+Range Model::scratch(const std::string& name, std::vector<uint64_t> shape, Role role) {
+  return builder_.all(builder_.tensor(name, role, std::move(shape)));
+}
+
+void Model::matmul(const std::string& label, const Product& product) {
+  const auto emit = [&](auto kernel) {
+    kernel.M = u32(product.M);
+    kernel.N = u32(product.N);
+    kernel.K = u32(product.K);
+    kernel.A = product.A;
+    kernel.B = product.B;
+    kernel.bias = product.bias;
+    kernel.residual = product.residual;
+    kernel.out = product.out;
+    kernel.pre_gelu = product.pre_gelu;
+    kernel.TRANS = product.trans;
+    kernel.BIAS = product.bias.tensor != kNone;
+    kernel.GELU = product.gelu ? gelu() : 0;
+    kernel.KEEP_PRE_GELU = product.pre_gelu.tensor != kNone;
+    kernel.RESIDUAL = product.residual.tensor != kNone;
+    kernel.ACCUMULATE = product.accumulate;
+    builder_.run(label, kernel, {u32(groups(product.N, 16)), u32(groups(product.M, 16)), 1});
+  };
+  if (matmul_ == Matmul::naive) {
+    emit(wgsl::matmul_naive{});
+  } else {
+    emit(wgsl::matmul_tiled{});
+  }
+}
+
+void Model::layernorm(const std::string& name, Range x, uint32_t weight, uint32_t bias) {
+  wgsl::layernorm_forward kernel{.rows = u32(x.count / C_), .width = u32(C_)};
+  kernel.x = x;
+  kernel.weight = p(weight);
+  kernel.bias = p(bias);
+  kernel.out = channels(name + ".out");
+  kernel.mean = act(name + ".mean", {B_, T_});
+  kernel.rstd = act(name + ".rstd", {B_, T_});
+  builder_.run(name, kernel, folded(kernel.rows));
+}
+
+void Model::dropout(const std::string& label, Site site, uint64_t layer, Range x, Range residual, Range out) {
+  wgsl::dropout kernel{.n = u32(x.count)};
+  kernel.site = dropout_site(site, layer);
+  kernel.threshold = dropout_threshold(config_.dropout);
+  kernel.scale = dropout_scale(config_.dropout);
+  kernel.step = one(fixed_.step);
+  kernel.x = x;
+  kernel.residual = residual;
+  kernel.out = out;
+  kernel.RESIDUAL = residual.tensor != kNone;
+  builder_.run(label, kernel, folded(groups(x.count, kernel.workgroup)));
+}
+
+void Model::project(const std::string& label, Site site, uint64_t layer, Product product, Range residual) {
+  if (config_.dropout == 0) {
+    product.residual = residual;
+    matmul(label, product);
+    return;
+  }
+  const Range out = product.out;
+  product.out = scratch("scratch." + label, {product.M, product.N}, Role::activations);
+  matmul(label, product);
+  dropout(label + ".dropout", site, layer, product.out, residual, out);
+}
+
+Range Model::block(uint64_t layer, Range x, bool keep_cache) {
+  const BlockParameters& w = layout_.blocks[layer];
+  const std::string h = block_name(layer);
+
+  layernorm(h + "ln_1", x, w.ln_1_w, w.ln_1_b);
+  const Range qkv = act(h + "attn.qkv", {B_, T_, 3 * C_});
+  matmul(h + "attn.c_attn", {.trans = Product::NN,
+                             .M = R_,
+                             .N = 3 * C_,
+                             .K = C_,
+                             .A = channels(h + "ln_1.out"),
+                             .B = p(w.attn_w),
+                             .out = qkv,
+                             .bias = p(w.attn_b)});
+  if (keep_cache) keep_keys_and_values(layer, qkv, R_, fixed_.step);
+  const Range attn = channels(h + "attn.out");
+  wgsl::attention_forward kernel{.batch = u32(B_), .length = u32(T_), .heads = u32(H_), .head_dim = u32(D_)};
+  kernel.scale = attention_scale();
+  kernel.site = dropout_site(Site::attention, layer);
+  kernel.threshold = dropout_threshold(config_.dropout);
+  kernel.keep_scale = dropout_scale(config_.dropout);
+  kernel.step = one(fixed_.step);
+  kernel.qkv = qkv;
+  kernel.out = attn;
+  kernel.lse = act(h + "attn.lse", {B_, H_, T_});
+  kernel.DROPOUT = config_.dropout > 0;
+  builder_.run(h + "attn", kernel, folded(B_ * H_ * T_));
+  const Range mid = channels(h + "resid_mid");
+  project(h + "attn.c_proj", Site::attention_residual, layer,
+          {.trans = Product::NN,
+           .M = R_,
+           .N = C_,
+           .K = C_,
+           .A = attn,
+           .B = p(w.attn_proj_w),
+           .out = mid,
+           .bias = p(w.attn_proj_b)},
+          x);
+
+  layernorm(h + "ln_2", mid, w.ln_2_w, w.ln_2_b);
+  const Range fc = mode_ == Mode::infer ? Range{} : act(h + "mlp.fc", {B_, T_, F_});
+  const Range activated = act(h + "mlp.act", {B_, T_, F_});
+  matmul(h + "mlp.c_fc", {.trans = Product::NN,
+                          .M = R_,
+                          .N = F_,
+                          .K = C_,
+                          .A = channels(h + "ln_2.out"),
+                          .B = p(w.fc_w),
+                          .out = activated,
+                          .bias = p(w.fc_b),
+                          .pre_gelu = fc,
+                          .gelu = true});
+  const Range out = channels(h + "resid_out");
+  project(h + "mlp.c_proj", Site::mlp_residual, layer,
+          {.trans = Product::NN,
+           .M = R_,
+           .N = C_,
+           .K = F_,
+           .A = activated,
+           .B = p(w.mlp_proj_w),
+           .out = out,
+           .bias = p(w.mlp_proj_b)},
+          mid);
+  return out;
+}
+
+void Model::forward(bool keep_cache) {
+  wgsl::embedding_forward kernel{.rows = u32(R_), .length = u32(T_), .width = u32(C_)};
+  kernel.site = dropout_site(Site::embedding, 0);
+  kernel.threshold = dropout_threshold(config_.dropout);
+  kernel.scale = dropout_scale(config_.dropout);
+  kernel.step = one(fixed_.step);
+  kernel.tokens = {fixed_.tokens, 0, R_};
+  kernel.wte = p(layout_.wte);
+  kernel.wpe = p(layout_.wpe);
+  kernel.out = channels("embed.out");
+  kernel.DROPOUT = config_.dropout > 0;
+  builder_.run("embed", kernel, folded(groups(R_ * C_, kernel.workgroup)));
+  Range x = kernel.out;
+  for (uint64_t layer = 0; layer < L_; ++layer) x = block(layer, x, keep_cache);
+  layernorm("ln_f", x, layout_.ln_f_w, layout_.ln_f_b);
+}
+
+}  // namespace tabgpt::gpu

@@ -1,0 +1,122 @@
+/**
+ * The model's passes as commands: what forward.cpp, backward.cpp, head.cpp and
+ * decode.cpp of the CPU compute, in the same order, tensor by tensor.
+ *
+ * B sequences of T tokens (R = B * T rows), C = H * D channels, F of the MLP, V ids.
+ */
+#pragma once
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "gpu/builder.hpp"
+#include "tabgpt/config.hpp"
+#include "tabgpt/layout.hpp"
+#include "tabgpt/plan.hpp"
+#include "tabgpt/streams.hpp"
+
+namespace tabgpt::gpu {
+
+/** The product kernels there are; shaders/matmul_*.wgsl. */
+enum class Matmul : uint32_t { tiled, naive };
+
+/** Tensors that exist before any pass is written down, as indices into Builder::tensors. */
+struct Fixed {
+  std::vector<uint32_t> parameters, gradients;  ///< by Layout's index
+  struct Piece {
+    uint32_t parameters, gradients, m, v;  ///< one stretch of the arenas, in one buffer each
+    bool decayed;
+  };
+  std::vector<Piece> pieces;
+  uint32_t step, decode_step, tokens, targets, token_starts, token_rows, token;  ///< uploaded by the host
+};
+
+constexpr uint32_t u32(uint64_t value) { return static_cast<uint32_t>(value); }
+constexpr uint64_t groups(uint64_t threads, uint32_t workgroup) {
+  return (threads + workgroup - 1) / workgroup;
+}
+inline std::string block_name(uint64_t layer) { return "h." + std::to_string(layer) + "."; }
+/** Bits 15-0 of dropout's c3. */
+constexpr uint32_t dropout_site(Site site, uint64_t layer) { return stream_c3(Use{}, 0, u32(layer), site); }
+
+/** Rows of logits made at a time: a multiple of 64, so that each chunk starts on 256 bytes. */
+uint64_t head_rows(const Config& config, uint64_t max_binding_bytes);
+
+class Model {
+ public:
+  Model(const Config& config, const Layout& layout, Mode mode, Matmul matmul, uint64_t head_rows,
+        const Fixed& fixed, Builder& builder, uint64_t B, uint64_t T);
+
+  /** Tokens to ln_f.out. */
+  void forward() { forward(false); }
+  /** The same of one sequence of ctx tokens, keeping each layer's keys and values. */
+  void prefill() { forward(true); }
+  /** ln_f.out to losses. */
+  void losses();
+  /** ln_f.out to the logits of one chunk of rows, of chunks(). */
+  void logits(uint64_t chunk);
+  uint64_t chunks() const { return (R_ + head_rows_ - 1) / head_rows_; }
+  /** ln_f.out to losses, and every gradient, added to what is there. */
+  void backward();
+  void begin_step();
+  void update();
+  /** One token at Step::position against the cache, to its logits. */
+  void decode();
+
+ private:
+  /** One product and its epilogue; shaders/matmul.wgsl. */
+  struct Product {
+    enum Trans : uint32_t { NN, NT, TN } trans;
+    uint64_t M, N, K;
+    Range A, B, out, bias = {}, residual = {}, pre_gelu = {};
+    bool gelu = false, accumulate = false;
+  };
+
+  void forward(bool keep_cache);
+  Range block(uint64_t layer, Range x, bool keep_cache);
+  void matmul(const std::string& label, const Product& product);
+  void layernorm(const std::string& name, Range x, uint32_t weight, uint32_t bias);
+  /** out = residual + dropout(A B + bias) of a residual branch; `branch` names the product behind dropout. */
+  void project(const std::string& label, Site site, uint64_t layer, Product product, Range residual);
+  void dropout(const std::string& label, Site site, uint64_t layer, Range x, Range residual, Range out);
+  Range head_chunk(uint64_t chunk, uint64_t* rows);
+  Range cross_entropy(uint64_t chunk, uint64_t rows, Range logits, bool backward);
+  void head_backward();
+  Range block_backward(uint64_t layer, Range x, Range d_out);
+  void linear_backward(const std::string& label, Range dx, Range dy, Range x, uint32_t weight, uint32_t bias,
+                       uint64_t K, uint64_t N);
+  /** dx of a layer norm plus `residual`, in place where the plan lets the two be one tensor. */
+  Range layernorm_backward(const std::string& name, const std::string& dx, Range dout, Range x,
+                           uint32_t weight, uint32_t bias, Range residual);
+  void attention_backward(uint64_t layer, Range dqkv, Range d_attn);
+  void embedding_backward(Range d_embed);
+  /** partials [chunks, stride], elements [first, first + n) of each -> added to `out`. */
+  void add_partials(const std::string& label, Range partials, uint64_t stride, uint64_t first, Range out);
+  Range cache(const std::string& name);
+  void keep_keys_and_values(uint64_t layer, Range qkv, uint64_t rows, uint32_t step);
+  Range partial_sums(uint64_t width, uint64_t chunks);
+  Range branch_gradient(const std::string& label, Site site, uint64_t layer, Range d_out);
+
+  Range p(uint32_t index) const { return builder_.all(fixed_.parameters[index]); }
+  Range dp(uint32_t index) const { return builder_.all(fixed_.gradients[index]); }
+  /** A named activation, which "probe" keeps. */
+  Range act(const std::string& name, std::vector<uint64_t> shape);
+  Range channels(const std::string& name) { return act(name, {B_, T_, C_}); }
+  Range scratch(const std::string& name, std::vector<uint64_t> shape, Role role = Role::workspace);
+  Range one(uint32_t tensor) const { return builder_.all(tensor); }
+  uint32_t gelu() const { return config_.activation == Activation::gelu_tanh ? 1 : 2; }
+  float attention_scale() const { return static_cast<float>(1 / std::sqrt(static_cast<double>(D_))); }
+  bool probe() const { return mode_ == Mode::probe; }
+
+  const Config& config_;
+  const Layout& layout_;
+  const Mode mode_;
+  const Matmul matmul_;
+  const uint64_t head_rows_;
+  const Fixed& fixed_;
+  Builder& builder_;
+  const uint64_t B_, T_, R_, C_, F_, H_, D_, V_, L_;
+};
+
+}  // namespace tabgpt::gpu
