@@ -50,8 +50,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   if (BACKWARD == 0u) {
     return;
   }
-  storageBarrier();
-  workgroupBarrier();  // the target's logit is read above, before another thread overwrites it
+  storageBarrier();  // the target's logit is read above, before another thread overwrites it
   let factor = select(0.0, step.loss_scale / total, wanted < p.width);
   for (var i = thread; i < p.width; i = i + WIDTH) {
     let onehot = select(0.0, step.loss_scale, i == wanted);
