@@ -38,13 +38,13 @@ def prompt(position: int) -> list[int]:
 
 
 class TokensSide(pairs.Side):
-    """A call is GROUP tokens after a prompt; only they are timed."""
+    """A call is GROUP tokens after a prompt, which wakes the threads; only they are timed."""
 
     def __init__(self, generate: Generate, position: int) -> None:
         super().__init__(call=lambda: generate(self._prompt, GROUP)[0])
         self._prompt = prompt(position)
 
-    def timed(self, calls: int) -> float:
+    def timed(self, calls: int, wake: bool = False) -> float:
         time.sleep(SETTLE_S)
         return float(sum(self.call() for _ in range(calls)))  # type: ignore[misc]
 

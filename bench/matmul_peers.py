@@ -134,4 +134,4 @@ def measure(effort: command.Effort) -> command.Outcome:
 
 
 if __name__ == "__main__":
-    command.run("matmul-peers", __doc__, command.Effort(rounds=11, sample_s=0.03), measure)
+    command.run("matmul-peers", __doc__, command.Effort(rounds=7, sample_s=0.03), measure)

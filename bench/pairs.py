@@ -67,9 +67,13 @@ class Side:
     """Fastest call of the warm-up."""
     seconds: list[float] = field(default_factory=list)
     clock: ClassVar[str] = "time.perf_counter"
+    warm_ups: ClassVar[int] = 1
+    """In units of WARM_UP_S."""
 
-    def timed(self, calls: int) -> float:
-        """Seconds of that many calls, by this side's clock."""
+    def timed(self, calls: int, wake: bool = False) -> float:
+        """Seconds of that many calls, by this side's clock; `wake` makes one more before them."""
+        if wake:
+            self.call()
         before = time.perf_counter()
         for _ in range(calls):
             self.call()
@@ -80,18 +84,20 @@ class Side:
         return clock_quantum()
 
     def warm_up(self, sample_s: float) -> None:
-        """Calls until WARM_UP_S have passed, and chooses the calls that fill sample_s."""
-        start = time.perf_counter()
-        while time.perf_counter() - start < WARM_UP_S:
-            self.best_s = min(self.best_s, self.timed(1))
+        """Calls for long enough, and chooses the calls that fill sample_s."""
+        left, calls = self.warm_ups * WARM_UP_S, 1
+        while left > 0:
+            elapsed = self.timed(calls)
+            self.best_s = min(self.best_s, elapsed / calls)
+            left -= elapsed
+            calls = max(1, min(2 * calls, math.ceil(left / max(self.best_s, 1e-9))))
         self.calls = max(1, math.ceil(1.2 * sample_s / max(self.best_s, 1e-9)))
 
     def sample(self, least_s: float) -> None:
         """Adds one sample; one that is too short for the clock is taken again with more calls."""
         wait_until_idle()
-        if self.best_s < LONG_CALL_S:
-            self.timed(1)
-        while (elapsed := self.timed(self.calls)) < least_s:
+        wake = self.best_s < LONG_CALL_S
+        while (elapsed := self.timed(self.calls, wake)) < least_s:
             self.calls *= 2
         self.seconds.append(elapsed / self.calls)
 
@@ -118,7 +124,7 @@ def take_rounds(sides: Sequence[Side], *, rounds: int, sample_s: float) -> dict[
         for side in sides if turn % 2 == 0 else reversed(sides):
             side.sample(least_s)
     return {
-        "warm_up_s": WARM_UP_S,
+        "warm_up_s": WARM_UP_S * min(side.warm_ups for side in sides),
         "clock": ", ".join(dict.fromkeys(side.clock for side in sides)),
         "quantum_s": quantum,
     }

@@ -9,26 +9,15 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Iterable
-from typing import Any
+import statistics
+from collections.abc import Callable
 
-import pairs
 import record
+import speed
+from markdown import Row, ratio, shape_of, source, thread_columns
 
 README = record.ROOT / "README.md"
 BLOCK = re.compile(r"(<!-- figures: ([a-z-]+) -->\n)(.*?)(<!-- /figures -->)", re.DOTALL)
-
-
-def source(data: dict[str, Any]) -> str:
-    """The line under each table: what measured it, where and at which commit."""
-    machine = data["machine"]
-    where = f"{machine['cpu']}, {machine['cores']} cores" + (
-        f", {machine['browser']}" if "browser" in machine else ""
-    )
-    return (
-        f"\n<sub>`{data['command']}` on {where}; commit {data['commit']}, {data['date']};"
-        f" `bench/records/{data['what']}.json`</sub>\n"
-    )
 
 
 def learns() -> str:
@@ -68,30 +57,6 @@ def lr_sweep() -> str:
         steps = next(iter(rows.values()))["steps"]
         table += f"| {preset} | {steps} | " + " | ".join(cells) + " |\n"
     return table + source(data)
-
-
-Row = dict[str, Any]
-
-
-def ratio(rows: Iterable[Row]) -> str:
-    """Geometric mean of the rows' median pair ratios, and of their quartiles."""
-    ratios = [row["ratio"] for row in rows]
-    median, q1, q3 = (
-        pairs.geometric_mean(r[key] for r in ratios) for key in ("median", "q1", "q3")
-    )
-    return f"**{median:.2f}** ({q1:.2f} to {q3:.2f})"
-
-
-def shape_of(row: Row) -> str:
-    """M × K × N, or n³ where they are equal."""
-    M, K, N = row["shape"]
-    return f"{M}³" if M == K == N else f"{M} × {K} × {N}"
-
-
-def thread_columns(first: str, threads: list[int]) -> str:
-    """The head of a table with a column a number of threads."""
-    names = [f"{n} thread{'s' * (n > 1)}" for n in threads]
-    return "| " + " | ".join([first, *names]) + " |\n" + "|---" * (len(names) + 1) + "|\n"
 
 
 def matmul_native() -> str:
@@ -166,12 +131,58 @@ def matmul_tab() -> str:
     return table + source(data)
 
 
+def matmul_peers() -> str:
+    """The tab's SGEMM against other libraries' in the same tab, by shape."""
+    data = record.read("matmul-peers")
+    rows = data["results"]
+    peers = list(dict.fromkeys(row["peer"] for row in rows))
+    table = "| M × K × N | " + " | ".join(peers) + " |\n|---" + "|---" * len(peers) + "|\n"
+
+    def line(name: str, chosen: list[Row]) -> str:
+        cells = [ratio(row for row in chosen if row["peer"] == peer) for peer in peers]
+        return f"| {name} | " + " | ".join(cells) + " |\n"
+
+    for shape in dict.fromkeys(map(shape_of, rows)):
+        table += line(shape, [row for row in rows if shape_of(row) == shape])
+    table += line("geometric mean", rows)
+    about = "; ".join(dict.fromkeys(row["about"] for row in rows))
+    table += (
+        f"\nOurs on two threads / theirs ({about}), above 1 ours is faster: geometric means over"
+        " NN, NT and TN of the medians of pair ratios (of their quartiles). onnxruntime-web's time"
+        " contains copying the operands, for which its graphs have no other way.\n"
+    )
+    return table + source(data)
+
+
+def step_sizes() -> str:
+    """Step time per parameter and token by preset, native and in the tab."""
+    data = record.read("step-sizes")
+    rows = [row for row in data["results"] if "preset" in row]
+    places = list(dict.fromkeys(row["where"] for row in rows))
+    table = "| preset | parameters | tokens a step | " + " | ".join(
+        f"{where}, ms a step | ps per parameter and token" for where in places
+    )
+    table += " |\n" + "|---" * (3 + 2 * len(places)) + "|\n"
+    for preset in dict.fromkeys(row["preset"] for row in rows):
+        mine = [row for row in rows if row["preset"] == preset]
+        cells = [
+            f"{1e3 * statistics.median(row['seconds']):.1f} | {1e12 * row['per']:.0f}"
+            for row in mine
+        ]
+        table += f"| {preset} | {mine[0]['parameters']:,} | {mine[0]['tokens']:,} | "
+        table += " | ".join(cells) + " |\n"
+    return table + "\nTwo threads; medians.\n" + source(data)
+
+
 FIGURES: dict[str, Callable[[], str]] = {
     "learns": learns,
     "lr-sweep": lr_sweep,
+    "speed": speed.table,
     "matmul-native": matmul_native,
     "step-torch": step_torch,
     "matmul-tab": matmul_tab,
+    "matmul-peers": matmul_peers,
+    "step-sizes": step_sizes,
 }
 
 

@@ -16,6 +16,8 @@ interface Job {
   /** Base64 of uint32; "" for none. */
   tokens: string;
   count: number;
+  /** Whether one more step, not timed, goes before. */
+  wake: boolean;
   prompt: number[];
 }
 
@@ -48,6 +50,7 @@ async function open({ build: name, threads, config, mode, tokens }: Job) {
 function steps(job: Job) {
   const session = sessionOf(job);
   const losses: number[] = [];
+  if (job.wake) session.step();
   const before = performance.now();
   for (let step = 0; step < job.count; step++) losses.push(session.step().loss);
   return { seconds: (performance.now() - before) / 1000, losses };
