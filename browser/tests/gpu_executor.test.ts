@@ -3,7 +3,7 @@ import { GpuDevice } from "../src/gpu/device.ts";
 import { DeviceLostError, GpuValidationError, OutOfMemoryError } from "../src/gpu/errors.ts";
 import { Executor } from "../src/gpu/executor.ts";
 import { Pipelines } from "../src/gpu/pipelines.ts";
-import type { Dispatch, Entry, GpuPlan, PlannedPipeline, PlannedTensor } from "../src/gpu/plan.ts";
+import type { Dispatch, Entry, GpuPlan, PlannedPipeline, PlannedTensor, Range } from "../src/gpu/plan.ts";
 import { RING_SLOTS } from "../src/gpu/readback.ts";
 import type { ShaderSources } from "../src/gpu/shaders.ts";
 import { dawnAdapter } from "./dawn.ts";
@@ -42,14 +42,15 @@ function plan(programs: (keyof typeof PROGRAMS)[] = ["forward", "forget"]): GpuP
   return {
     schema: 1,
     buffers: [
-      ...["x", "y", "z", "copy"].map((name) => ({ name, bytes: BYTES, usage: "storage" })),
-      { name: "words", bytes: 256, usage: "uniform" },
+      ...["x", "y", "z", "copy"].map((name) => ({ name, role: "activations", bytes: BYTES, usage: "storage" })),
+      { name: "words", role: "workspace", bytes: 512, usage: "uniform storage" },
     ],
     tensors: { x: tensor(0), y: tensor(1), z: tensor(2), copy: tensor(3), head: tensor(1, [2]) },
     pipelines: [pipeline(0), pipeline(1)],
-    words: { buffer: WORDS, data: [COUNT, three!] },
+    words: { buffer: WORDS, offset: 0, data: [COUNT, three!] },
     programs: Object.fromEntries(programs.map((name) => [name, PROGRAMS[name]])),
-    memory: {},
+    batch: [1, COUNT],
+    micro_batches: 1,
   };
 }
 
@@ -81,6 +82,8 @@ afterEach(() => device.destroy());
 
 const make = (planned = plan(), sources: ShaderSources = SOURCES): Promise<Executor> => Executor.create({ device, pipelines, sources, plan: planned });
 
+const run = (executor: Executor, program: string): Promise<void> => executor.watch(program, () => executor.submit(program));
+
 async function floats(executor: Executor, name: string): Promise<number[]> {
   return Array.from(new Float32Array(await executor.read(name)));
 }
@@ -91,12 +94,28 @@ test("a plan runs: dispatches, constants, includes, copies and clears", async ()
   const executor = await Executor.create({ device, pipelines, sources: SOURCES, plan: plan(), onPipeline });
   expect(ready).toEqual(["1/2", "2/2"]);
   executor.write("x", X);
-  await executor.run("forward");
+  await run(executor, "forward");
   expect(await floats(executor, "y")).toEqual(times(3));
   expect(await floats(executor, "copy")).toEqual(times(18));
-  await executor.run("forget");
+  await run(executor, "forget");
   expect(await floats(executor, "x")).toEqual(Array.from(X, () => 0));
   device.check();
+});
+
+test("another batch's shape stands before the plan's own until it is put away", async () => {
+  const executor = await make();
+  const made = { ...device.live };
+  const half = { ...scale(0, 0, 1), bindings: [[WORDS, 256, 8], [0, 0, BYTES], [1, 0, BYTES]] as Range[] };
+  const tensors = { y: { buffer: 1, offset: 0, shape: [COUNT / 2], type: "f32" as const } };
+  executor.write("x", X);
+  await executor.useShape({ tensors, words: { buffer: WORDS, offset: 256, data: [COUNT / 2, 0x40000000] }, programs: { forward: [half] } });
+  await run(executor, "forward");
+  expect(await floats(executor, "y")).toEqual(times(2).slice(0, COUNT / 2));
+  executor.useOwnShape();
+  expect(await floats(executor, "y")).toEqual(times(2).map((y, i) => (i < COUNT / 2 ? y : 0)));
+  await run(executor, "forward");
+  expect(await floats(executor, "y")).toEqual(times(3));
+  expect(device.live).toEqual(made);
 });
 
 test("no object is made after creation, and all are given back", async () => {
@@ -107,7 +126,7 @@ test("no object is made after creation, and all are given back", async () => {
     const late: Promise<unknown>[] = [];
     for (let step = 0; step < 60; step++) {
       executor.write("x", X);
-      await executor.run("forward");
+      await run(executor, "forward");
       late.push(executor.readLate(["head"]));
       if (late.length === RING_SLOTS) await late.shift();
     }
@@ -125,7 +144,7 @@ test("late reads see their own step, several at once", async () => {
   const reads: Promise<ArrayBuffer[]>[] = [];
   for (let step = 1; step <= RING_SLOTS; step++) {
     executor.write("x", Float32Array.from(X, () => step));
-    await executor.run("forward");
+    await run(executor, "forward");
     reads.push(executor.readLate(["head"]));
   }
   await expect(executor.readLate(["head"])).rejects.toThrow("the ring has");
@@ -152,14 +171,14 @@ test.each([
 
 test.each(["alias", "beyond"] as const)("what the GPU refuses is thrown, not dropped: %s", async (program) => {
   const executor = await make(plan([program]));
-  await expect(executor.run(program)).rejects.toThrow(GpuValidationError);
+  await expect(run(executor, program)).rejects.toThrow(GpuValidationError);
 });
 
 test("a mistake outside of every scope ends the device's credit", async () => {
   const executor = await make();
   device.handle.createBuffer({ size: 4, usage: 0 });
   await expect(executor.read("x")).rejects.toThrow("the GPU refused a command");
-  await expect(executor.run("forward")).rejects.toThrow(GpuValidationError);
+  await expect(run(executor, "forward")).rejects.toThrow(GpuValidationError);
 });
 
 test("a plan that the device cannot hold leaves nothing behind", async () => {
@@ -182,11 +201,11 @@ test("no memory is an error of its own", async () => {
 test("a device that is destroyed under way rejects what waits for it", async () => {
   const executor = await make();
   executor.write("x", X);
-  await executor.run("forward");
+  await run(executor, "forward");
   const late = executor.readLate(["head"]);
   const whole = executor.read("y");
   device.handle.destroy();
   await expect(late).rejects.toThrow(DeviceLostError);
   await expect(whole).rejects.toThrow(DeviceLostError);
-  await expect(executor.run("forward")).rejects.toThrow("the GPU was lost");
+  await expect(run(executor, "forward")).rejects.toThrow("the GPU was lost");
 });

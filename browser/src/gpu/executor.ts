@@ -5,16 +5,16 @@
  */
 import { TabgptError } from "../core/errors.ts";
 import type { GpuDevice } from "./device.ts";
-import { Pipelines } from "./pipelines.ts";
-import { checkedKernels, tensorBytes, type Entry, type GpuPlan, type PlannedTensor, type Range } from "./plan.ts";
+import type { Compiled, Pipelines } from "./pipelines.ts";
+import { checkedKernels, tensorBytes, type Dispatch, type Entry, type GpuPlan, type PlannedTensor, type ShapePlan } from "./plan.ts";
 import { Readback } from "./readback.ts";
 import type { ShaderSources } from "./shaders.ts";
 
 /** Bits of GPUBufferUsage; the global is not there in every Node. */
 const USAGE = { mapRead: 0x1, copySource: 0x4, copyTarget: 0x8, uniform: 0x40, storage: 0x80 } as const;
-/** A plan's "storage", "uniform" or "storage|uniform"; every buffer is filled and read by copies too. */
+/** Every buffer is filled and read by copies too. */
 function usageOf(planned: string): GPUBufferUsageFlags {
-  const bits = planned.split("|").map((word) => (word === "uniform" ? USAGE.uniform : USAGE.storage));
+  const bits = planned.split(" ").map((word) => (word === "uniform" ? USAGE.uniform : USAGE.storage));
   return bits.reduce((all, bit) => all | bit, USAGE.copySource | USAGE.copyTarget);
 }
 
@@ -37,29 +37,31 @@ export interface ExecutorOptions {
   onPipeline?: (done: number, total: number) => void;
 }
 
+/** Programs and tensors of one batch shape, ready to run. */
+interface Shape {
+  tensors: Record<string, PlannedTensor>;
+  programs: Map<string, Step[]>;
+  bindGroups: number;
+}
+
 export class Executor {
   readonly plan: GpuPlan;
   readonly #device: GpuDevice;
+  readonly #compiled: Compiled[];
   readonly #buffers: GPUBuffer[];
-  readonly #programs: Map<string, Step[]>;
-  readonly #bindGroups: number;
   readonly #readback: Readback;
-  /** Programs that have run: a mistake in one shows at its first use. */
-  readonly #tried = new Set<string>();
+  readonly #whole: Shape;
+  /** Of another batch than the plan's own, while one is in use. */
+  #other: Shape | null = null;
+  readonly #watched = new Set<string>();
 
-  private constructor(
-    options: ExecutorOptions,
-    buffers: GPUBuffer[],
-    programs: Map<string, Step[]>,
-    bindGroups: number,
-    readback: Readback,
-  ) {
-    this.plan = options.plan;
-    this.#device = options.device;
+  private constructor({ plan, device }: ExecutorOptions, compiled: Compiled[], buffers: GPUBuffer[], readback: Readback) {
+    this.plan = plan;
+    this.#device = device;
+    this.#compiled = compiled;
     this.#buffers = buffers;
-    this.#programs = programs;
-    this.#bindGroups = bindGroups;
     this.#readback = readback;
+    this.#whole = this.#prepare(plan);
   }
 
   /**
@@ -77,37 +79,55 @@ export class Executor {
       });
       const readback = await Readback.create(device, largestTensor(plan));
       buffers.push(...readback.buffers);
-      const groups = new Map<string, GPUBindGroup>();
-      const toStep = (entry: Entry): Step => {
-        if ("clear" in entry) return { clear: [buffers[entry.clear[0]]!, entry.clear[1], entry.clear[2]] };
-        if ("copy" in entry) {
-          const [source, from, target, to, bytes] = entry.copy;
-          return { copy: [buffers[source]!, from, buffers[target]!, to, bytes] };
-        }
-        const { handle, layout } = compiled[entry.pipeline]!;
-        const key = `${plan.pipelines[entry.pipeline]!.bindings.join()} ${entry.bindings.join(" ")}`;
-        const bindGroup = groups.get(key) ?? makeBindGroup(device, entry.label, layout, entry.bindings, buffers);
-        groups.set(key, bindGroup);
-        return { pipeline: handle, bindGroup, grid: entry.grid };
-      };
-      const programs = await device.scoped("the plan's bind groups", () => {
-        device.handle.queue.writeBuffer(buffers[plan.words.buffer]!, 0, Uint32Array.from(plan.words.data));
-        return new Map(Object.entries(plan.programs).map(([name, entries]) => [name, entries.map(toStep)]));
-      });
-      device.live.bindGroup += groups.size;
-      return new Executor(options, buffers, programs, groups.size, readback);
+      return await device.scoped("the plan's bind groups", () => new Executor(options, compiled, buffers, readback));
     } catch (error) {
       for (const buffer of buffers) device.destroyBuffer(buffer);
       throw error;
     }
   }
 
-  has(program: string): boolean {
-    return this.#programs.has(program);
+  /** From now on tensors and programs of this shape stand before the plan's own. */
+  async useShape(shape: ShapePlan): Promise<void> {
+    this.useOwnShape();
+    this.#other = await this.#device.scoped("another batch's bind groups", () => this.#prepare(shape));
+  }
+
+  useOwnShape(): void {
+    if (!this.#other) return;
+    this.#device.live.bindGroup -= this.#other.bindGroups;
+    this.#other = null;
+  }
+
+  #prepare({ tensors, words, programs }: ShapePlan): Shape {
+    const groups = new Map<string, GPUBindGroup>();
+    const toStep = (entry: Entry): Step => {
+      if ("clear" in entry) return { clear: [this.#buffers[entry.clear[0]]!, entry.clear[1], entry.clear[2]] };
+      if ("copy" in entry) {
+        const [source, from, target, to, bytes] = entry.copy;
+        return { copy: [this.#buffers[source]!, from, this.#buffers[target]!, to, bytes] };
+      }
+      const { handle, layout } = this.#compiled[entry.pipeline]!;
+      const key = `${layout.label} ${entry.bindings.join(" ")}`;
+      const bindGroup = groups.get(key) ?? this.#bind(entry, layout);
+      groups.set(key, bindGroup);
+      return { pipeline: handle, bindGroup, grid: entry.grid };
+    };
+    this.#device.handle.queue.writeBuffer(this.#buffers[words.buffer]!, words.offset, Uint32Array.from(words.data));
+    const steps = new Map(Object.entries(programs).map(([name, entries]) => [name, entries.map(toStep)]));
+    this.#device.live.bindGroup += groups.size;
+    return { tensors, programs: steps, bindGroups: groups.size };
+  }
+
+  #bind({ label, bindings }: Dispatch, layout: GPUBindGroupLayout): GPUBindGroup {
+    const entries = bindings.map(([buffer, offset, size], binding) => ({
+      binding,
+      resource: { buffer: this.#buffers[buffer]!, offset, size },
+    }));
+    return this.#device.handle.createBindGroup({ label, layout, entries });
   }
 
   tensor(name: string): PlannedTensor {
-    const tensor = this.plan.tensors[name];
+    const tensor = this.#other?.tensors[name] ?? this.#whole.tensors[name];
     if (!tensor) throw new TabgptError(`there is no tensor "${name}"`);
     return tensor;
   }
@@ -118,29 +138,55 @@ export class Executor {
     if (data.byteLength > tensorBytes(tensor)) {
       throw new TabgptError(`"${name}" holds ${tensorBytes(tensor)} bytes, but ${data.byteLength} were given`);
     }
-    // The types say ArrayBuffer; WASM memory that threads share is taken too, by a copy.
     const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-    const plain = bytes.buffer instanceof ArrayBuffer ? (bytes as Uint8Array<ArrayBuffer>) : bytes.slice();
-    this.#device.handle.queue.writeBuffer(this.#buffers[tensor.buffer]!, tensor.offset, plain);
+    this.#device.handle.queue.writeBuffer(this.#buffers[tensor.buffer]!, tensor.offset, unshared(bytes));
   }
 
-  /** Submits a program; its first run is watched for errors, later ones by `uncapturederror`. */
-  async run(program: string): Promise<void> {
-    const steps = this.#programs.get(program);
-    if (!steps) throw new TabgptError(`the GPU plan has no program "${program}"`);
+  /** All of a buffer's bytes, by its name. */
+  writeBuffer(name: string, bytes: Uint8Array): void {
+    const index = this.plan.buffers.findIndex((buffer) => buffer.name === name);
+    if (this.plan.buffers[index]?.bytes !== bytes.byteLength) throw new TabgptError(`the GPU plan has no buffer "${name}" of ${bytes.byteLength} bytes`);
+    this.#device.handle.queue.writeBuffer(this.#buffers[index]!, 0, unshared(bytes));
+  }
+
+  /** Names of the tensors that can be read, in the plan's order. */
+  get names(): string[] {
+    return Object.keys(this.#whole.tensors);
+  }
+
+  /**
+   * Runs `work`, which submits and does not wait. The first time under a name what the GPU says of it is
+   * waited for and thrown; later mistakes come to GpuDevice.check().
+   */
+  async watch<T>(name: string, work: () => T): Promise<T> {
     this.#device.check();
-    if (this.#tried.has(program)) return this.#submit(steps, program);
-    await this.#device.scoped(`the program "${program}"`, () => this.#submit(steps, program));
-    this.#tried.add(program);
+    if (this.#watched.has(name)) return work();
+    const result = await this.#device.scoped(name, work);
+    this.#watched.add(name);
+    return result;
   }
 
-  #submit(steps: Step[], label: string): void {
+  /** Submits a program. Its mistakes are for watch() or GpuDevice.check(). */
+  submit(program: string): void {
+    const steps = this.#other?.programs.get(program) ?? this.#whole.programs.get(program);
+    if (!steps) throw new TabgptError(`the GPU plan has no program "${program}"`);
     const { handle } = this.#device;
     for (let begin = 0; begin < steps.length; begin += ENTRIES_A_SUBMIT) {
-      const encoder = handle.createCommandEncoder({ label });
+      const encoder = handle.createCommandEncoder({ label: program });
       encode(encoder, steps.slice(begin, begin + ENTRIES_A_SUBMIT));
       handle.queue.submit([encoder.finish()]);
     }
+  }
+
+  /** Fills tensors with zeros. */
+  clear(names: string[]): void {
+    const { handle } = this.#device;
+    const encoder = handle.createCommandEncoder({ label: "clear" });
+    for (const name of names) {
+      const tensor = this.tensor(name);
+      encoder.clearBuffer(this.#buffers[tensor.buffer]!, tensor.offset, tensorBytes(tensor));
+    }
+    handle.queue.submit([encoder.finish()]);
   }
 
   /** A tensor as it stands after all that was submitted. */
@@ -162,20 +208,15 @@ export class Executor {
   /** Gives back every buffer; the pipelines stay in their cache. */
   destroy(): void {
     for (const buffer of this.#buffers) this.#device.destroyBuffer(buffer);
-    this.#device.live.bindGroup -= this.#bindGroups;
-    this.#programs.clear();
+    this.useOwnShape();
+    this.#device.live.bindGroup -= this.#whole.bindGroups;
+    this.#whole.programs.clear();
   }
 }
 
-function makeBindGroup(
-  device: GpuDevice,
-  label: string,
-  layout: GPUBindGroupLayout,
-  ranges: Range[],
-  buffers: GPUBuffer[],
-): GPUBindGroup {
-  const entries = ranges.map(([buffer, offset, size], binding) => ({ binding, resource: { buffer: buffers[buffer]!, offset, size } }));
-  return device.handle.createBindGroup({ label, layout, entries });
+/** writeBuffer takes no memory that threads share, as a WASM build's may be: that is copied. */
+function unshared(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
+  return bytes.buffer instanceof ArrayBuffer ? (bytes as Uint8Array<ArrayBuffer>) : bytes.slice();
 }
 
 /** Dispatches that follow each other share a pass; clears and copies stand between passes. */

@@ -39,16 +39,22 @@ export interface PlannedPipeline {
   bindings: Access[];
 }
 
-export interface GpuPlan {
-  schema: number;
-  buffers: { name: string; bytes: number; usage: string }[];
+/** What depends on a batch's shape. */
+export interface ShapePlan {
   tensors: Record<string, PlannedTensor>;
-  pipelines: PlannedPipeline[];
-  /** Every dispatch's problem sizes, uploaded once. */
-  words: { buffer: number; data: number[] };
+  /** Every dispatch's problem sizes, and where in their buffer they start. */
+  words: { buffer: number; offset: number; data: number[] };
   programs: Record<string, Entry[]>;
-  /** Bytes by role. */
-  memory: Record<string, number>;
+}
+
+export interface GpuPlan extends ShapePlan {
+  schema: number;
+  /** usage: "storage", or "uniform storage" for what is bound as both. */
+  buffers: { name: string; role: string; bytes: number; usage: string }[];
+  pipelines: PlannedPipeline[];
+  /** Sequences and tokens of each of a full batch. */
+  batch: [number, number];
+  micro_batches: number;
 }
 
 const SCHEMA = 1;

@@ -12,7 +12,7 @@ const READ = 1;
 const LARGEST_PIECE = 16 * 2 ** 20;
 /** Late reads that may be under way at once. */
 export const RING_SLOTS = 4;
-const SLOT_BYTES = 256;
+const SLOT_BYTES = 512;
 
 interface Source {
   source: GPUBuffer;
