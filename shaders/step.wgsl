@@ -5,7 +5,6 @@ struct Step {
   micro: u32,       // accumulation micro-step
   train: u32,       // 1: dropout is applied; 0: it lets everything through
   position: u32,    // position of the first row of tokens; of the one token when decoding
-  row: u32,         // the row that take_row takes
   loss_scale: f32,  // dlogits carry this factor: 1 / (B T grad_accum)
   keep: f32,        // 1 - lr weight_decay, for decayed tensors
   rate: f32,        // lr / (1 - beta1^t)

@@ -23,7 +23,7 @@ from tabgpt.shaders import Kernel
 Grid = tuple[int, int, int]
 COMPILERS = ("naga", "tint")
 MAX_GROUPS = 65535  # in one dimension
-STEP = ("seed", "step", "micro", "train", "position", "row", "loss_scale", "keep", "rate", "root2")
+STEP = ("seed", "step", "micro", "train", "position", "loss_scale", "keep", "rate", "root2")
 STEP_FLOATS = STEP.index("loss_scale")
 
 

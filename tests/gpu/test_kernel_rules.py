@@ -239,14 +239,6 @@ def test_keys_and_values_go_to_their_positions(kernels: Kernels, position: int) 
         assert (got[name] == want).all()
 
 
-@pytest.mark.parametrize("row", [0, 3, 6])
-def test_the_row_asked_for_is_taken(kernels: Kernels, row: int) -> None:
-    tensors = {"x": random(7, 65), "out": unwritten(65)}
-    run = Dispatch("take_row", elements(65, 64), {"width": 65}, {"x": "x", "out": "out"},
-                   step={"row": row})  # fmt: skip
-    assert (kernels.run(tensors, [run], ["out"])["out"] == tensors["x"][row]).all()
-
-
 # -- grids, places, repetition --
 
 FOLDED = [

@@ -90,17 +90,19 @@ def test_a_changed_access_mode_is_named(name: str) -> None:
 
 
 def test_a_plan_with_too_few_bindings_is_named() -> None:
-    with pytest.raises(BackendError, match=r"take_row.wgsl has 4 bindings, the plan gives it 3"):
-        shaders.check_access(shaders.kernel("take_row"), ["uniform", "uniform", "read"])
+    with pytest.raises(
+        BackendError, match=r"gelu_backward.wgsl has 4 bindings, the plan gives it 3"
+    ):
+        shaders.check_access(shaders.kernel("gelu_backward"), ["uniform", "read", "read"])
 
 
 def test_declarations_out_of_form_are_named() -> None:
-    code = shaders.kernel("take_row").code
+    code = shaders.kernel("gelu_backward").code
     loose = code.replace("@group(0) @binding(2)", "@binding(2) @group(0)")
     with pytest.raises(BackendError, match="1 of 4 bindings are not in canonical form"):
-        shaders.read("take_row", loose)
+        shaders.read("gelu_backward", loose)
     gap = code.replace("@binding(3)", "@binding(4)")
-    with pytest.raises(BackendError, match=r"binding 4 \(out\) stands where 3 is due"):
-        shaders.read("take_row", gap)
+    with pytest.raises(BackendError, match=r"binding 4 \(dx\) stands where 3 is due"):
+        shaders.read("gelu_backward", gap)
     with pytest.raises(BackendError, match=r"no shader 'missing\.wgsl'"):
         shaders.kernel("missing")
