@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import base64
 import contextlib
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,11 +22,11 @@ import numpy as np
 import pairs
 import record
 from matmul_native import CUBE, FORMS, TRAINING, Shape
+from tab_page import WORKERS, TabPage, open_page
 
 sys.path.insert(0, str(record.ROOT / "tests"))
 
 import bounds
-from lab_browser import launch_chromium, serve_lab
 
 KERNELS = ("relaxed", "simd")
 LOOPS = ((4, 8), (6, 8), (4, 16))
@@ -39,48 +38,29 @@ LOOP_BOUND = 1e-6
 """Relative, of a register loop's sum, which is exact in float32."""
 
 EMSCRIPTEN = record.ROOT / ".tools/emscripten/bin/em++"
-ROLLDOWN = record.ROOT / "browser/node_modules/.bin/rolldown"
-WASM = record.ROOT / "browser/public/wasm"
-NODE = Path(sys.executable).parent / "node"
-
-CALL = """job => new Promise((resolve, reject) => {
-  const worker = window.bench ??= new Worker('/worker.js', { type: 'module' });
-  worker.onmessage = ({ data: { result, error } }) =>
-    error ? reject(new Error(error)) : resolve(result);
-  worker.onerror = ({ message }) => reject(new Error(message || 'the worker did not load'));
-  worker.postMessage(job);
-})"""
+WORKER = "products"
 
 
-def build_site(site: Path) -> None:
-    """A folder with an empty page, the bundled worker, our WASM builds and the register loops."""
-    for needed, target in ((WASM / "relaxed", "wasm"), (ROLLDOWN, "npm"), (EMSCRIPTEN, "wasm")):
-        if not needed.exists():
-            raise FileNotFoundError(f"{needed} is missing: run `make {target}`")
-    site.mkdir(exist_ok=True)
-    (site / "index.html").write_text("<!doctype html><title>bench</title>\n")
-    shutil.copytree(WASM, site / "wasm")
-    tab = Path(__file__).parent / "tab"
-    bundle = ["--format", "esm", "--log-level", "warn", "--file", str(site / "worker.js")]
-    subprocess.run(
-        [NODE, ROLLDOWN.resolve(), str(tab / "worker.ts"), *bundle],
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
+def build_loops(folder: Path) -> dict[str, Path]:
+    """Compiles the register loops with each kind of kernels: name on the site, file."""
+    if not EMSCRIPTEN.exists():
+        raise FileNotFoundError(f"{EMSCRIPTEN} is missing: run `make wasm`")
     exports = ",".join(f"_sum_{rows}x{columns}" for rows, columns in LOOPS)
-    for kernels in KERNELS:
+    files = {f"{kernels}.wasm": folder / f"{kernels}.wasm" for kernels in KERNELS}
+    for kernels, file in zip(KERNELS, files.values(), strict=True):
         flags = ["-msimd128", *(["-mrelaxed-simd"] if kernels == "relaxed" else [])]
         flags += ["-std=c++20", "-O3", "--no-entry", "-sSTANDALONE_WASM"]
-        flags += [f"-sEXPORTED_FUNCTIONS={exports}", "-o", str(site / f"{kernels}.wasm")]
-        subprocess.run([EMSCRIPTEN, *flags, str(tab / "registers.cpp")], check=True)
+        flags += [f"-sEXPORTED_FUNCTIONS={exports}", "-o", str(file)]
+        subprocess.run([EMSCRIPTEN, *flags, str(WORKERS / "registers.cpp")], check=True)
+    return files
 
 
 class Tab:
     """A page with the bench's worker."""
 
-    def __init__(self, page: Any, version: str, count: int, sample_s: float) -> None:
+    def __init__(self, page: TabPage, count: int, sample_s: float) -> None:
         self._page = page
-        self.version = version
+        self.version = page.browser
         self.count = count
         self.sample_s = sample_s
 
@@ -104,7 +84,7 @@ class Tab:
             "a": base64.b64encode(a.tobytes()).decode(),
             "b": base64.b64encode(b.tobytes()).decode(),
         }
-        got = self._page.evaluate(CALL, job)
+        got = self._page.ask(WORKER, **job)
         x, y = (value.astype(np.float64) for value in (a, b))
         x, y = x.T if form == "TN" else x, y.T if form == "NT" else y
         expected = x @ y
@@ -144,16 +124,11 @@ class Tab:
 @contextlib.contextmanager
 def open_tab(count: int, sample_s: float) -> Iterator[Tab]:
     """Builds and serves the bench's site, and opens it."""
-    with tempfile.TemporaryDirectory() as folder:
-        site = Path(folder) / "site"
-        build_site(site)
-        with serve_lab(site) as address, launch_chromium() as browser:
-            page = browser.new_page()
-            page.goto(address)
-            assert page.evaluate("crossOriginIsolated"), (
-                "the page has no threads and a coarse clock"
-            )
-            yield Tab(page, f"Chromium {browser.version}", count, sample_s)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_page([WORKER], build_loops(Path(folder))) as page,
+    ):
+        yield Tab(page, count, sample_s)
 
 
 def best_loop(results: Sequence[dict[str, Any]], build: str) -> tuple[int, int]:

@@ -2,7 +2,8 @@
  * @file The browser's half of bench/matmul_tab.py: products on persistent buffers, timed in pairs
  * against another build's or against a loop in registers. The same rules as bench/pairs.py.
  */
-import { BUILDS, Core, messageOf } from "../../browser/src/core/index.ts";
+import { BUILDS, Core } from "../../browser/src/core/index.ts";
+import { answer, clockQuantum, fromBase64, toBase64 } from "./answer.ts";
 
 interface Job {
   build: string;
@@ -45,22 +46,14 @@ function coreFor(name: string, threads: number): Promise<Core> {
   return core;
 }
 
-const fromBase64 = (text: string): Float32Array =>
-  new Float32Array(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
-
-function toBase64(values: Float32Array): string {
-  const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
-  let text = "";
-  for (let i = 0; i < bytes.length; i += 32768) text += String.fromCharCode(...bytes.subarray(i, i + 32768));
-  return btoa(text);
-}
+const floats = (text: string): Float32Array => new Float32Array(fromBase64(text));
 
 /** Calls `use` with a product whose operands lie in the core's memory, and with a copy of its result. */
 function withProduct<R>(core: Core, job: Job, threads: number, use: (run: () => void, out: () => string) => R): R {
   const [M, N] = job.sizes;
   const blank = new Float32Array(M * N).fill(NaN);
   const params = new Float64Array([job.form, ...job.sizes, 0, 0, 0, 0, 0, 0, 1]);
-  return core.withArrays([fromBase64(job.a), fromBase64(job.b), blank], (a, b, out) =>
+  return core.withArrays([floats(job.a), floats(job.b), blank], (a, b, out) =>
     core.withArrays(["matmul", params, Uint32Array.of(a!, b!, out!, 0, 0, 0)], (name, numbers, tensors) =>
       use(
         () => core.check(core.abi.tabgpt_op(name!, numbers!, params.length, tensors!, 6, threads), "matmul"),
@@ -68,18 +61,6 @@ function withProduct<R>(core: Core, job: Job, threads: number, use: (run: () => 
       ),
     ),
   );
-}
-
-/** Smallest step of performance.now() that shows. */
-function clockQuantum(): number {
-  let smallest = Infinity;
-  for (let i = 0; i < 200; i++) {
-    const before = performance.now();
-    let now = before;
-    while (now === before) now = performance.now();
-    smallest = Math.min(smallest, now - before);
-  }
-  return smallest;
 }
 
 function warmUp(run: () => void, warmUpMs: number, sampleMs: number): Side {
@@ -109,7 +90,7 @@ function sample(side: Side, leastMs: number): void {
 
 function compare(ours: () => void, peer: () => void, { pairs, sampleMs, warmUpMs }: Job) {
   const quantum = clockQuantum();
-  const leastMs = Math.max(LEAST_SAMPLE_MS, LEAST_QUANTA * quantum);
+  const leastMs = Math.max(LEAST_SAMPLE_MS, LEAST_QUANTA * quantum * 1000);
   const sides = [ours, peer].map((run) => warmUp(run, warmUpMs, Math.max(sampleMs, leastMs)));
   for (let pair = 0; pair < pairs; pair++) {
     for (const side of pair % 2 === 0 ? sides : sides.toReversed()) sample(side, leastMs);
@@ -122,7 +103,7 @@ function compare(ours: () => void, peer: () => void, { pairs, sampleMs, warmUpMs
     peer_calls: theirs.calls,
     warm_up_s: warmUpMs / 1000,
     clock: "performance.now",
-    quantum_s: quantum / 1000,
+    quantum_s: quantum,
   };
 }
 
@@ -155,9 +136,4 @@ async function measure(job: Job) {
   );
 }
 
-self.addEventListener("message", ({ data }: MessageEvent<Job>) => {
-  measure(data).then(
-    (result) => self.postMessage({ result }),
-    (error: unknown) => self.postMessage({ error: messageOf(error) }),
-  );
-});
+answer<Job>(measure);
