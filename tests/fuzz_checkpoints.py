@@ -10,12 +10,10 @@ finds sound, both must accept. Prints each finding with its number; --only N sho
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import struct
 import subprocess
-import sys
 import tempfile
 import traceback
 from collections import Counter
@@ -25,6 +23,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import fuzz_run
 import numpy as np
 from fuzz_files import FLOATS, ITEM, Object, make
 from tabgpt import safetensors_file
@@ -155,13 +154,14 @@ def python_reads(raw: bytes, path: Path) -> dict[str, Any] | str:
 
 
 class Page:
-    """The page's reader in Node: one file in, one line out."""
+    """One of the page's readers in Node: "tensors" of a file, or what a run "describe"s."""
 
-    def __init__(self) -> None:
-        command = ["node", "--experimental-strip-types", "--no-warnings", str(READER)]
+    def __init__(self, reader: str = "tensors") -> None:
+        command = ["node", "--experimental-strip-types", "--no-warnings", str(READER), reader]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
-    def reads(self, raw: bytes) -> dict[str, Any] | str:
+    def asks(self, raw: bytes) -> Any:
+        """Bytes in, a line out; RuntimeError where it crashed."""
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(struct.pack("<I", len(raw)) + raw)
         self.process.stdin.flush()
@@ -171,6 +171,10 @@ class Page:
         reply = json.loads(line)
         if "crash" in reply:
             raise RuntimeError(reply["crash"])
+        return reply
+
+    def reads(self, raw: bytes) -> dict[str, Any] | str:
+        reply = self.asks(raw)
         if "refused" in reply:
             return str(reply["refused"])
         tensors = {
@@ -241,24 +245,9 @@ def findings(seed: int, numbers: range, count: Counter[str] | None = None) -> It
     page.close()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Fuzz the two readers of safetensors files.")
-    parser.add_argument("--count", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", type=int, help="one number: shows the input too")
-    options = parser.parse_args()
-    numbers = range(options.count)
-    if options.only is not None:
-        numbers = range(options.only, options.only + 1)
-        print(make(options.seed, options.only)[:2000])
-    count: Counter[str] = Counter()
-    found = 0
-    for line in findings(options.seed, numbers, count):
-        found += 1
-        print(line, flush=True)
-    print(f"{len(numbers)} inputs, {found} findings; {dict(count)}")
-    sys.exit(1 if found else 0)
+def show(seed: int, number: int) -> str:
+    return repr(make(seed, number)[:2000])
 
 
 if __name__ == "__main__":
-    main()
+    fuzz_run.main("fuzz-checkpoints", findings, show)

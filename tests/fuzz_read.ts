@@ -1,9 +1,11 @@
 /**
- * @file The page's safetensors reader for fuzz_checkpoints.py: a u32 length and a file on stdin, a JSON
- * line on stdout, until stdin ends.
+ * @file The page's readers for the fuzzers: a u32 length and as many bytes on stdin, a JSON line on stdout,
+ * until stdin ends. `tensors` (fuzz_checkpoints.py) reads a safetensors file; `describe` (fuzz_metadata.py)
+ * reads {metadata, config}, config.json's text or null, as a run without tensors.
  */
 import { readSync, writeSync } from "node:fs";
-import { readSafetensors, toFloat32 } from "../browser/src/checkpoint/safetensors.ts";
+import { CONFIG_FILE, MODEL_FILE, readCheckpoint, readInfo } from "../browser/src/checkpoint/checkpoint.ts";
+import { readSafetensors, toFloat32, writeSafetensors } from "../browser/src/checkpoint/safetensors.ts";
 import { TabgptError } from "../browser/src/core/errors.ts";
 
 /** Exactly n bytes; null at the end. */
@@ -27,7 +29,7 @@ function orRefusal<T, R>(f: () => T, refusal: (message: string) => R): T | R {
   }
 }
 
-function answer(raw: Uint8Array<ArrayBuffer>): unknown {
+function tensors(raw: Uint8Array<ArrayBuffer>): unknown {
   const file = orRefusal(() => readSafetensors(raw), (refused) => ({ refused }));
   if ("refused" in file) return file;
   const tensors = [...file.tensors].map(([name, entry]) => {
@@ -37,12 +39,34 @@ function answer(raw: Uint8Array<ArrayBuffer>): unknown {
   return { metadata: file.metadata, tensors };
 }
 
+/** What readCheckpoint finds; readInfo, which reads the header alone, must find the same. */
+async function describe(raw: Uint8Array<ArrayBuffer>): Promise<unknown> {
+  const { metadata, config } = JSON.parse(new TextDecoder().decode(raw)) as {
+    metadata: Record<string, string>;
+    config: string | null;
+  };
+  const model = new Blob(writeSafetensors([], metadata));
+  const files = new Map([[MODEL_FILE, new Uint8Array(await model.arrayBuffer())]]);
+  if (config !== null) files.set(CONFIG_FILE, new TextEncoder().encode(config));
+  const read = orRefusal(() => readCheckpoint(files).info, (refused) => ({ refused }));
+  if (config !== null) return "refused" in read ? read : { ...read, optimizer: null };
+  const alone = await readInfo(model).then(
+    ({ info, optimizer }) => ({ ...info, optimizer }),
+    (error: unknown) => orRefusal(() => { throw error; }, (refused) => ({ refused })),
+  );
+  const same = "refused" in read ? "refused" in alone : JSON.stringify({ ...read, optimizer: null }) ===
+    JSON.stringify({ ...alone, optimizer: null });
+  if (!same) throw new Error(`readCheckpoint: ${JSON.stringify(read)}, readInfo: ${JSON.stringify(alone)}`);
+  return alone;
+}
+
+const answer = process.argv[2] === "describe" ? describe : tensors;
 for (let head = take(4); head; head = take(4)) {
   const raw = take(new DataView(head.buffer).getUint32(0, true));
   if (!raw) break;
   let reply: unknown;
   try {
-    reply = answer(raw);
+    reply = await answer(raw);
   } catch (error) {
     reply = { crash: error instanceof Error ? error.stack : String(error) };
   }

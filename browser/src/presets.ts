@@ -80,16 +80,18 @@ export function problemsIn(values: Record<string, unknown>): Record<string, stri
     if (problem) problems[field.name] = problem;
   }
   if (problems.n_head || problems.d_model) return problems;
-  const heads = values.n_head as number;
-  const width = values.d_model as number;
-  if (width % heads !== 0) {
-    problems.n_head = `${heads} heads do not divide a width of ${width}; choose a divisor of ${width}.`;
-  } else if (width / heads > MAX_HEAD_DIM) {
-    let least = Math.ceil(width / MAX_HEAD_DIM);
-    while (width % least !== 0) least++;
-    problems.n_head = `${width / heads} channels a head, at most ${MAX_HEAD_DIM}; use ${least} heads.`;
-  }
+  const problem = problemWithHeads(values.n_head as number, values.d_model as number);
+  if (problem) problems.n_head = problem;
   return problems;
+}
+
+/** Heads divide the width, and a head has no more channels than a kernel keeps; "" where that is so. */
+export function problemWithHeads(heads: number, width: number): string {
+  if (width % heads !== 0) return `${heads} heads do not divide a width of ${width}; choose a divisor of ${width}.`;
+  if (width / heads <= MAX_HEAD_DIM) return "";
+  let least = Math.ceil(width / MAX_HEAD_DIM);
+  while (width % least !== 0) least++;
+  return `${width / heads} channels a head, at most ${MAX_HEAD_DIM}; use ${least} heads.`;
 }
 
 function pick(values: Values, group: Group): Values {

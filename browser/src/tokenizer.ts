@@ -34,6 +34,9 @@ class CharTokenizer implements Tokenizer {
   constructor(vocab: string) {
     this.#characters = [...vocab];
     if (vocab === "") throw new TabgptError("the character vocabulary is empty; it needs a character or more");
+    if (/\p{Surrogate}/u.test(vocab)) {
+      throw new TabgptError(`the character vocabulary holds half a surrogate pair: ${JSON.stringify(vocab.slice(0, 80))}`);
+    }
     this.#characters.forEach((character, i) => {
       const next = this.#characters[i + 1];
       if (next !== undefined && next.codePointAt(0)! <= character.codePointAt(0)!) {

@@ -95,6 +95,8 @@ test.each([
   ["unequal dropouts", { attn_pdrop: 0.3 }, /attn_pdrop/],
   ["another epsilon", { layer_norm_epsilon: 1e-6 }, /layer_norm_epsilon/],
   ["another activation", { activation_function: "relu" }, /"relu"/],
+  ["an activation of JavaScript's own", { activation_function: "constructor" }, /"constructor"/],
+  ["a list of activations", { activation_function: ["gelu"] }, /\["gelu"\]/],
   ["inverse layer scaling", { scale_attn_by_inverse_layer_idx: true }, /scale_attn_by_inverse_layer_idx/],
   ["no size", { n_embd: 0 }, /n_embd/],
 ])("config.json with %s is refused by name", (_name, change, message) => {
@@ -111,6 +113,18 @@ test.each([
   ["a config that is no JSON", { config: "{" }, /"config" is no JSON/],
   ["a bad field", { train: JSON.stringify({ ...checkpoint.info.train, lr: -1 }) }, /lr/],
   ["a bad step", { step: "-3" }, /"step" is "-3"/],
+  ["a step in another notation", { step: "0x10" }, /"step" is "0x10"/],
+  ["a step past the last", { step: "4294967296" }, /past its last step 4294967295/],
+  ["an unknown key", { config: JSON.stringify({ ...checkpoint.info.model, colour: 1 }) }, /"colour"/],
+  ["heads that do not divide", { config: JSON.stringify({ ...checkpoint.info.model, n_head: 3, d_model: 4 }) }, /n_head/],
+  ["no vocabulary size", { config: JSON.stringify({ ...checkpoint.info.model, vocab_size: undefined }) }, /vocab_size/],
+  ["no tokenizer", { tokenizer: undefined }, /no "tokenizer"/],
+  ["a tokenizer of nothing", { tokenizer: "null" }, /no JSON object/],
+  ["a vocabulary that is no text", { tokenizer: `{"kind":"char","vocab":5}` }, /"kind" char/],
+  ["half a character", { tokenizer: `{"kind":"char","vocab":"\\ud800"}` }, /surrogate/],
+  ["a corpus that is none", { corpus: "5" }, /no JSON object/],
+  ["a corpus path that is none", { corpus: `{"path":5}` }, /path 5/],
+  ["an odd optimizer", { optimizer: "../optimizer-1.safetensors" }, /odd name/],
   ["another vocabulary", { tokenizer: `{"kind":"char","vocab":"ab"}` }, /vocabulary mismatch/],
 ])("a checkpoint with %s is refused", (_name, change: Record<string, string | undefined>, message) => {
   const files = filesOf(writeCheckpoint(checkpoint, "test"));

@@ -15,9 +15,9 @@ Metadata of model.safetensors, all strings (JSON where it says so):
     tokenizer      JSON, see tokenizer.py
     train          JSON, presets.json's group "train"    (absent: saved without a run)
     run            JSON, presets.json's group "run"      (likewise)
-    step           optimizer steps done
-    tokens_seen    step * grad_accum * batch_size * ctx
-    seed           of the run; also in train
+    step           optimizer steps done; 0 where it is absent
+    tokens_seen    step * grad_accum * batch_size * ctx; for other readers
+    seed           of the run, as in train; for other readers
     corpus         JSON {"path", "sha256", "name"}; path is "" where there is none (the browser)
     optimizer      the moments' file name; absent where there are none
 
@@ -33,8 +33,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -55,9 +55,11 @@ from .safetensors_file import (
     remove,
     write_atomically,
 )
-from .tokenizer import NoTokenizer, Tokenizer, tokenizer_from_json
+from .tokenizer import NoTokenizer, Tokenizer, half_characters, tokenizer_from_json
 
 SCHEMA = "1"
+MAX_STEP = 2**32 - 1
+"""Philox's counter holds the step in one word."""
 MODEL_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
 METRICS_FILE = "metrics.jsonl"
@@ -81,7 +83,7 @@ class Checkpoint:
     moments: dict[str, Array] | None = None
     """`m:<name>` and `v:<name>`; None where there are none, or they were not asked for."""
     moments_file: str | None = None
-    """The name of the file that a load found them to be in."""
+    """The name of the file that a checkpoint on the disk has them in."""
 
     @property
     def tokens_seen(self) -> int:
@@ -218,24 +220,28 @@ def load(path: Path, *, moments: bool = False) -> Checkpoint:
     `moments`: also read AdamW's state, which must then be there.
     """
     headers = [read_header(file) for file in _files(path)]
-    metadata = headers[0].metadata
-    folder = headers[0].path.parent
-    try:
-        if "tabgpt_schema" not in metadata:
-            config = _transformers_config(folder)
-            return Checkpoint(config, _weights(headers, config))
-        if metadata["tabgpt_schema"] != SCHEMA:
-            raise CheckpointError(
-                f"it has schema {metadata['tabgpt_schema']!r}, and this tabgpt reads "
-                f"{SCHEMA!r}: use the version that wrote it ({metadata.get('producer')})"
-            )
-        checkpoint = _described(metadata)
+    with _named(headers[0].path):
+        checkpoint = _described(headers[0])
         checkpoint.tensors = _weights(headers, checkpoint.config)
         if moments:
-            checkpoint.moments = _moments(folder, metadata, checkpoint)
+            checkpoint.moments = _moments(headers[0].path.parent, checkpoint)
         return checkpoint
+
+
+def describe(path: Path) -> Checkpoint:
+    """What a checkpoint says of itself: no tensors are read, nor looked for."""
+    header = read_header(_files(path)[0])
+    with _named(header.path):
+        return _described(header)
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Refusals say in which file."""
+    try:
+        yield
     except (CheckpointError, ConfigError, TokenizerError) as error:
-        prefix = "" if str(error).startswith(str(folder)) else f"{headers[0].path}: "
+        prefix = "" if str(error).startswith(str(path.parent)) else f"{path}: "
         raise CheckpointError(f"{prefix}{error}") from None
 
 
@@ -274,9 +280,12 @@ def _json_file(path: Path) -> dict[str, Any]:
 
 
 def _json_object(text: str, what: str) -> dict[str, Any]:
+    def refuse(constant: str) -> None:
+        raise ValueError(f"{constant} is not in the language")
+
     try:
-        value = json.loads(text)
-    except ValueError as error:
+        value = json.loads(text, parse_constant=refuse)
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{what} is no JSON ({error}): {text[:80]!r}") from None
     if not isinstance(value, dict):
         raise CheckpointError(f"{what} is no JSON object: {text[:80]!r}")
@@ -293,8 +302,16 @@ def _transformers_config(folder: Path) -> ModelConfig:
     return hf.config_from_hf(_json_file(path))
 
 
-def _described(metadata: Mapping[str, str]) -> Checkpoint:
-    """What our metadata says, without the tensors."""
+def _described(header: Header) -> Checkpoint:
+    """What the metadata says, or where there is none of ours config.json."""
+    metadata = header.metadata
+    if "tabgpt_schema" not in metadata:
+        return Checkpoint(_transformers_config(header.path.parent), {})
+    if metadata["tabgpt_schema"] != SCHEMA:
+        raise CheckpointError(
+            f"it has schema {metadata['tabgpt_schema']!r}, and this tabgpt reads "
+            f"{SCHEMA!r}: use the version that wrote it ({metadata.get('producer')})"
+        )
 
     def values(key: str) -> dict[str, Any]:
         if key not in metadata:
@@ -309,23 +326,39 @@ def _described(metadata: Mapping[str, str]) -> Checkpoint:
             f"vocabulary mismatch: the model has vocab_size {config.vocab_size} and its "
             f"{tokenizer.kind} tokenizer {tokenizer.vocab_size}"
         )
-    step = metadata.get("step", "0")
-    if not re.fullmatch(r"[0-9]{1,10}", step):
-        raise CheckpointError(f"its metadata's 'step' is {step!r}, not a whole number")
-    corpus = values("corpus") if "corpus" in metadata else None
-    if corpus is not None:
-        corpus = {key: str(corpus.get(key) or "") for key in ("path", "sha256", "name")}
+    train = TrainConfig.from_dict(values("train")) if "train" in metadata else None
+    optimizer = metadata.get("optimizer")
+    if optimizer is not None and not _OPTIMIZER_NAME.fullmatch(optimizer):
+        raise CheckpointError(f"its optimizer file has the odd name {optimizer!r}")
     return Checkpoint(
         config,
         {},
         tokenizer,
-        TrainConfig.from_dict(values("train")) if "train" in metadata else None,
+        train,
         RunConfig.from_dict(values("run")) if "run" in metadata else None,
-        int(step),
-        corpus,
+        _step(metadata, train),
+        _corpus(values("corpus")) if "corpus" in metadata else None,
         metadata.get("backend"),
-        moments_file=metadata.get("optimizer"),
+        moments_file=optimizer,
     )
+
+
+def _step(metadata: Mapping[str, str], train: TrainConfig | None) -> int:
+    text = metadata.get("step", "0")
+    if not re.fullmatch(r"[0-9]{1,10}", text):
+        raise CheckpointError(f"its metadata's 'step' is {text!r}, not a whole number")
+    last = MAX_STEP if train is None else train.steps
+    if int(text) > last:
+        raise CheckpointError(f"its metadata's 'step' is {text}, past the last step {last}")
+    return int(text)
+
+
+def _corpus(values: dict[str, Any]) -> dict[str, str]:
+    corpus = {key: values.get(key, "") for key in ("path", "sha256", "name")}
+    for key, value in corpus.items():
+        if not isinstance(value, str) or half_characters(value):
+            raise CheckpointError(f"its metadata's 'corpus' has the {key} {value!r}, not a text")
+    return corpus
 
 
 def _weights(headers: list[Header], config: ModelConfig) -> dict[str, Array]:
@@ -360,14 +393,11 @@ def _check_tied(header: Header | None, wte: Array) -> None:
         )
 
 
-def _moments(folder: Path, metadata: Mapping[str, str], model: Checkpoint) -> dict[str, Array]:
+def _moments(folder: Path, model: Checkpoint) -> dict[str, Array]:
     """AdamW's m and v; as many steps old as the weights."""
-    name = metadata.get("optimizer")
-    if name is None:
+    if model.moments_file is None:
         raise CheckpointError("it holds no optimizer state, so training cannot go on from it")
-    if not _OPTIMIZER_NAME.fullmatch(name):
-        raise CheckpointError(f"its optimizer file has the odd name {name!r}")
-    header = read_header(folder / name)
+    header = read_header(folder / model.moments_file)
     if header.metadata.get("step") != str(model.step):
         raise CheckpointError(
             f"{header.path} is of step {header.metadata.get('step')}, the weights of {model.step}"

@@ -11,7 +11,7 @@ from typing import Any
 
 from . import layout
 from .api import decode_stream
-from .checkpoint import MODEL_FILE, load
+from .checkpoint import MODEL_FILE, describe
 from .config import DEFAULT_PRESET, FIELDS, preset
 from .errors import ConfigError
 from .progress import Report
@@ -49,7 +49,7 @@ def resume_run(
     if extend_to is not None:
         extend_to = FIELDS["steps"].check(extend_to)
     if values:
-        about = load(folder)
+        about = describe(folder)
         of_run = about.config.to_dict()
         for part in (about.train, about.run):
             of_run |= part.to_dict() if part is not None else {}

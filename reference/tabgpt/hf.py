@@ -6,12 +6,13 @@ name; options of other tasks (summary heads, generation) are of no effect here.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .config import ModelConfig, suggestion
+from .config import FIELDS, ModelConfig, suggestion
 from .errors import CheckpointError, ConfigError
 
 _ACTIVATION_TO_HF = {"gelu_tanh": "gelu_new", "gelu_erf": "gelu"}
@@ -70,7 +71,7 @@ def config_from_hf(values: Mapping[str, Any]) -> ModelConfig:
             f"config.json has the model_type {values.get('model_type')!r}; only gpt2 can be read"
         )
     for option, required in _REQUIRED_OPTIONS.items():
-        if values.get(option, required) != required:
+        if values.get(option, required) is not required:
             raise CheckpointError(
                 f"config.json sets {option} to {values[option]!r}; only {required!r} is computed"
             )
@@ -81,26 +82,34 @@ def config_from_hf(values: Mapping[str, Any]) -> ModelConfig:
             f"config.json sets layer_norm_epsilon to {epsilon!r}; only 1e-05 is computed"
         )
     activation = get["activation_function"]
-    if activation not in _ACTIVATION_FROM_HF:
+    if not isinstance(activation, str) or activation not in _ACTIVATION_FROM_HF:
         raise CheckpointError(
             f"config.json sets activation_function to {activation!r}; only "
             f"{', '.join(_ACTIVATION_FROM_HF)} are computed"
         )
-    dropouts = {name: values.get(name, 0.1) for name in _DROPOUTS}
-    if len(set(map(str, dropouts.values()))) > 1:
-        raise CheckpointError(
-            "config.json has unequal dropouts ("
-            + ", ".join(f"{name} {value}" for name, value in dropouts.items())
-            + "); one value for all three is computed"
-        )
     try:
+        dropouts = {
+            name: dataclasses.replace(FIELDS["dropout"], name=name).check(values.get(name, 0.1))
+            for name in _DROPOUTS
+        }
+        if len(set(dropouts.values())) > 1:
+            raise CheckpointError(
+                "config.json has unequal dropouts ("
+                + ", ".join(f"{name} {value}" for name, value in dropouts.items())
+                + "); one value for all three is computed"
+            )
+        inner = values.get("n_inner")
+        if inner is not None and not inner:
+            raise CheckpointError(
+                f"config.json sets n_inner to {inner!r}; it is null, or 1 or more"
+            )
         return ModelConfig(
             vocab_size=get["vocab_size"],
             ctx=get["n_positions"],
             n_layer=get["n_layer"],
             n_head=get["n_head"],
             d_model=get["n_embd"],
-            d_mlp=values.get("n_inner") or 0,
+            d_mlp=0 if inner is None else inner,
             dropout=dropouts["embd_pdrop"],
             activation=_ACTIVATION_FROM_HF[activation],
         )

@@ -116,13 +116,22 @@ def read(path: Path) -> list[Metrics]:
     for number, line in enumerate(lines, 1):
         try:
             if line:
-                read_lines.append(Metrics(**json.loads(line)))
-        except (ValueError, TypeError) as error:
+                read_lines.append(_parsed(line))
+        except (ValueError, TypeError, RecursionError) as error:
             if number < len(lines):
                 raise CheckpointError(
                     f"{path}, line {number}, is no line of metrics ({error}): {line[:80]!r}"
                 ) from None
     return read_lines
+
+
+def _parsed(line: str) -> Metrics:
+    metrics = Metrics(**json.loads(line))
+    for name, value in asdict(metrics).items():
+        known = int if name == "step" else (int, float, type(None) if name == "val_loss" else float)
+        if isinstance(value, bool) or not isinstance(value, known):
+            raise ValueError(f"{name} is {value!r}")
+    return metrics
 
 
 def cut_back(path: Path, step: int) -> Metrics | None:

@@ -57,6 +57,10 @@ class CharTokenizer:
     def __init__(self, vocab: str) -> None:
         if not vocab:
             raise TokenizerError("the character vocabulary is empty; it needs a character or more")
+        if half_characters(vocab):
+            raise TokenizerError(
+                f"the character vocabulary holds half a surrogate pair: {vocab[:80]!r}"
+            )
         points = _code_points(vocab)
         if np.any(points[1:] <= points[:-1]):
             at = int(np.flatnonzero(points[1:] <= points[:-1])[0])
@@ -185,6 +189,11 @@ def decode_utf8(raw: bytes, what: str) -> str:
             f"{what} is not UTF-8: byte 0x{raw[error.start]:02x} at offset {error.start} "
             f"({error.reason}); convert it to UTF-8, or use the byte tokenizer"
         ) from None
+
+
+def half_characters(text: str) -> bool:
+    """Whether it holds halves of surrogate pairs: JSON may, UTF-8 cannot."""
+    return any(0xD800 <= ord(character) <= 0xDFFF for character in text)
 
 
 def _code_points(text: str) -> npt.NDArray[np.uint32]:

@@ -223,6 +223,14 @@ def metadata(folder: Path, key: str, value: str | None) -> None:
         ("tokenizer", '{"kind": "char", "vocab": ""}', ["is empty"]),
         ("step", "-1", ["'step'", "'-1'"]),
         ("step", "1e9", ["'step'", "'1e9'"]),
+        ("step", "4294967296", ["'step' is 4294967296, past the last step 4294967295"]),
+        ("optimizer", "../optimizer-000001.safetensors", ["odd name '../optimizer"]),
+        ("optimizer", "optimizer-\u0661.safetensors", ["odd name"]),
+        ("config", "[" * 100_000, ["'config' is no JSON"]),
+        ("tokenizer", '{"kind": "none", "more": NaN}', ["'tokenizer' is no JSON", "NaN"]),
+        ("tokenizer", '{"kind": "char", "vocab": "a\\ud800"}', ["half a surrogate pair"]),
+        ("corpus", '{"path": 5}', ["'corpus' has the path 5"]),
+        ("corpus", '{"name": "\\ud800"}', ["'corpus' has the name '\\ud800'"]),
     ],
 )
 def test_bad_metadata(folder: Path, key: str, value: str | None, parts: list[str]) -> None:
@@ -244,6 +252,12 @@ def test_absurd_config(folder: Path, field: str, value: object, part: str) -> No
     config = {**tiny_run.model_config().to_dict(), field: value}
     metadata(folder, "config", json.dumps(config))
     refused(folder, part)
+
+
+def test_a_step_past_the_runs_last(folder: Path) -> None:
+    metadata(folder, "train", json.dumps(tiny_run.recipe(steps=30).train.to_dict()))
+    metadata(folder, "step", "31")
+    refused(folder, "'step' is 31, past the last step 30")
 
 
 def test_metadata_that_is_no_strings(folder: Path) -> None:

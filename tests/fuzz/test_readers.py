@@ -1,16 +1,21 @@
-"""Damaged safetensors files for both readers; 100,000 by
+"""Damaged safetensors files, and damaged metadata, for both readers; 100,000 of each by
 
 python tests/fuzz_checkpoints.py --count 100000
+python tests/fuzz_metadata.py --count 100000
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import fuzz_checkpoints
+import fuzz_metadata
 import pytest
+from fuzz_descriptions import make
+from fuzz_metadata import judged
 
 COUNT = 2000
 
@@ -21,6 +26,24 @@ def test_readers_of_safetensors() -> None:
     assert not found, "\n".join(found[:5])
     for seen in ("sound", "bad", "python accepted", "page accepted"):
         assert count[seen] > COUNT / 10, count
+
+
+def test_readers_of_metadata() -> None:
+    count: Counter[str] = Counter()
+    found = list(fuzz_metadata.findings(1, range(COUNT), count))
+    assert not found, "\n".join(found[:5])
+    for seen in ("sound", "bad", "python accepted", "page accepted"):
+        assert count[seen] > COUNT / 10, count
+
+
+def test_a_lenient_reader_of_metadata_would_be_found(tmp_path: Path) -> None:
+    """judge() on wrong answers: another value, and a bad description taken."""
+    made = next(m for m in map(partial(make, 1), range(99)) if isinstance(judged(m), dict))
+    truth, right = judged(made), fuzz_metadata.python_reads(made, tmp_path)
+    assert isinstance(right, dict) and fuzz_metadata.judge(right, truth) == ""
+    assert "('step', 7" in fuzz_metadata.judge({**right, "step": 7}, truth)
+    assert "accepts what is bad" in fuzz_metadata.judge(right, "bad")
+    assert "refuses what is sound" in fuzz_metadata.judge("no", truth)
 
 
 @pytest.mark.parametrize("who", ["python", "page"])

@@ -113,10 +113,28 @@ def test_a_killed_runs_metrics_are_cut_back(
     assert_same_run(tmp_path / "whole", tmp_path / "killed")
 
 
-def test_a_damaged_line_in_the_middle_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n{"step": 2}\n')
-    with pytest.raises(CheckpointError, match="line 1, is no line of metrics"):
-        metrics.read(tmp_path / "metrics.jsonl")
+@pytest.mark.parametrize(
+    "line",
+    ['{"step": 1}', "5", "null", "[" * 10_000, '{"step": "1"}', "{", '{"step": true}'],
+)
+def test_a_damaged_line_in_the_middle_is_refused(tmp_path: Path, line: str) -> None:
+    whole = metrics.Metrics(2, 1.0, 1.0, 1.0, 1.0, 1.0).to_json()
+    file = tmp_path / "metrics.jsonl"
+    file.write_text(f"{line}\n{whole}\n")
+    for read in (metrics.read, lambda path: metrics.cut_back(path, 1)):
+        with pytest.raises(CheckpointError, match="line 1, is no line of metrics"):
+            read(file)
+    file.write_text(f"{whole}\n{line}")  # what a kill has cut short
+    assert [m.step for m in metrics.read(file)] == [2]
+
+
+def test_a_line_of_other_values_is_refused(tmp_path: Path) -> None:
+    sound = {"step": 1, "loss": 1, "lr": 1.0, "grad_norm": 1.0, "tokens_per_s": 1.0, "wall_s": 1.0}
+    file = tmp_path / "metrics.jsonl"
+    for name, value in (("step", 1.5), ("loss", "1"), ("lr", None), ("val_loss", [])):
+        file.write_text(json.dumps(sound) + "\n" + json.dumps({**sound, name: value}) + "\n")
+        with pytest.raises(CheckpointError, match=f"line 2, is no line of metrics .{name} is "):
+            metrics.read(file)
 
 
 def test_the_thread_count_changes_no_bit(text: Path, tmp_path: Path) -> None:

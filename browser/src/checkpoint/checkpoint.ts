@@ -2,33 +2,14 @@
  * @file A run as files: the folder that `tabgpt train` writes, here as names and bytes. The format is
  * reference/tabgpt/checkpoint.py's; either side resumes the other's runs.
  */
-import { messageOf, TabgptError } from "../core/errors.ts";
-import { problemWith, fieldsOf, type Values } from "../presets.ts";
-import { tokenizerFrom, type TokenizerSpec } from "../tokenizer.ts";
-import { fromGpt2Config, toGpt2Config } from "./huggingface.ts";
+import { TabgptError } from "../core/errors.ts";
+import { toGpt2Config } from "./huggingface.ts";
+import { foreignInfo, infoOf, optimizerOf, type RunInfo, SCHEMA } from "./info.ts";
 import { readMetadata, readSafetensors, toFloat32, writeSafetensors, type NamedTensor, type TensorFile } from "./safetensors.ts";
 
 export const MODEL_FILE = "model.safetensors";
 export const CONFIG_FILE = "config.json";
 export const METRICS_FILE = "metrics.jsonl";
-const SCHEMA = "1";
-
-export interface CorpusRef {
-  path: string;
-  sha256: string;
-  name: string;
-}
-
-/** All of a run but its tensors. `train` and `run` are null for a model that came without them. */
-export interface RunInfo {
-  model: Values;
-  tokenizer: TokenizerSpec;
-  train: Values | null;
-  run: Values | null;
-  corpus: CorpusRef | null;
-  /** Optimizer steps done. */
-  step: number;
-}
 
 function tokensSeen({ model, train, step }: RunInfo): number {
   if (!train) return 0;
@@ -91,7 +72,7 @@ export function readCheckpoint(files: Files): Checkpoint {
     throw new TabgptError(`there is no ${MODEL_FILE} among ${[...files.keys()].join(", ") || "the files"}`);
   }
   const file = readSafetensors(model);
-  const info = file.metadata.tabgpt_schema === undefined ? foreignInfo(files) : infoOf(file.metadata);
+  const info = file.metadata.tabgpt_schema === undefined ? foreign(files) : infoOf(file.metadata);
   return {
     info,
     weights: weightsOf(file),
@@ -103,81 +84,18 @@ export function readCheckpoint(files: Files): Checkpoint {
 /** Only what a saved run says of itself; reads the file's header, not its tensors. */
 export async function readInfo(model: Blob): Promise<{ info: RunInfo; optimizer: string | null }> {
   const metadata = await readMetadata(model, MODEL_FILE);
-  return { info: infoOf(metadata), optimizer: metadata.optimizer ?? null };
-}
-
-function infoOf(metadata: Record<string, string>): RunInfo {
-  if (metadata.tabgpt_schema !== SCHEMA) {
-    throw new TabgptError(
-      `the checkpoint has tabgpt_schema ${JSON.stringify(metadata.tabgpt_schema)}; this version reads ${SCHEMA}`,
-    );
-  }
-  const parse = <T>(key: string): T | null => {
-    const text = metadata[key];
-    if (text === undefined) return null;
-    try {
-      return JSON.parse(text) as T;
-    } catch (error) {
-      throw new TabgptError(`the checkpoint's "${key}" is no JSON (${messageOf(error)}): ${text.slice(0, 60)}`);
-    }
-  };
-  const model = parse<Values>("config");
-  if (!model) throw new TabgptError(`the checkpoint's metadata has no "config"`);
-  const train = parse<Values>("train");
-  const run = parse<Values>("run");
-  checkFields("model", model);
-  if (train) checkFields("train", train);
-  if (run) checkFields("run", run);
-  const tokenizer = parse<TokenizerSpec>("tokenizer") ?? { kind: "none" };
-  if (tokenizer.kind !== "none") {
-    const { vocabSize } = tokenizerFrom(tokenizer);
-    if (vocabSize !== model.vocab_size) {
-      throw new TabgptError(
-        `vocabulary mismatch: the model has vocab_size ${model.vocab_size} and its ${tokenizer.kind} tokenizer ${vocabSize}`,
-      );
-    }
-  }
-  return {
-    model,
-    train,
-    run,
-    tokenizer,
-    corpus: parse<CorpusRef>("corpus"),
-    step: count(metadata, "step"),
-  };
-}
-
-function checkFields(group: "model" | "train" | "run", values: Values): void {
-  for (const field of fieldsOf(group)) {
-    const problem = problemWith(field, values[field.name]);
-    if (problem) throw new TabgptError(`the checkpoint's ${field.name}: ${problem}`);
-  }
-}
-
-function count(metadata: Record<string, string>, key: string): number {
-  const value = Number(metadata[key] ?? "0");
-  if (!Number.isSafeInteger(value) || value < 0) {
-    throw new TabgptError(`the checkpoint's "${key}" is ${JSON.stringify(metadata[key])}, not a whole number`);
-  }
-  return value;
+  return { info: infoOf(metadata), optimizer: optimizerOf(metadata) };
 }
 
 /** Of a file that transformers saved: config.json beside it says what it is. */
-function foreignInfo(files: Files): RunInfo {
+function foreign(files: Files): RunInfo {
   const config = files.get(CONFIG_FILE);
   if (!config) {
     throw new TabgptError(
       `${MODEL_FILE} carries no tabgpt metadata and no ${CONFIG_FILE} lies beside it; upload both in one zip`,
     );
   }
-  let parsed: Record<string, unknown>;
-  try {
-    parsed = JSON.parse(new TextDecoder().decode(config)) as Record<string, unknown>;
-  } catch (error) {
-    throw new TabgptError(`${CONFIG_FILE} is no JSON (${messageOf(error)})`);
-  }
-  const model = fromGpt2Config(parsed);
-  return { model, tokenizer: { kind: "none" }, train: null, run: null, corpus: null, step: 0 };
+  return foreignInfo(new TextDecoder().decode(config));
 }
 
 /** transformers' causal-mask buffers, which old versions saved. */
@@ -205,8 +123,8 @@ function weightsOf(file: TensorFile): NamedTensor[] {
 }
 
 function momentsOf(files: Files, metadata: Record<string, string>, step: number): NamedTensor[] | null {
-  const name = metadata.optimizer;
-  if (name === undefined) return null;
+  const name = optimizerOf(metadata);
+  if (name === null) return null;
   const bytes = files.get(name);
   if (!bytes) return null;
   const file = readSafetensors(bytes, name);

@@ -5,7 +5,7 @@
 import { TabgptError } from "../core/errors.ts";
 import type { Values } from "../presets.ts";
 
-const ACTIVATIONS: Record<string, string> = {
+const ACTIVATIONS = {
   gelu_new: "gelu_tanh",
   gelu_pytorch_tanh: "gelu_tanh",
   gelu: "gelu_erf",
@@ -64,7 +64,7 @@ export function fromGpt2Config(stored: Record<string, unknown>): Values {
       throw new TabgptError(`config.json sets ${name} to ${JSON.stringify(config[name])}; tabgpt's model has ${value} only`);
     }
   }
-  const activation = ACTIVATIONS[config.activation_function as string];
+  const activation = Object.entries(ACTIVATIONS).find(([name]) => name === config.activation_function)?.[1];
   if (!activation) {
     throw new TabgptError(
       `config.json's activation_function is ${JSON.stringify(config.activation_function)}; ` +

@@ -10,7 +10,7 @@ import {
   usableBuilds,
   type Features,
 } from "../core/index.ts";
-import type { RunInfo } from "../checkpoint/checkpoint.ts";
+import type { RunInfo } from "../checkpoint/info.ts";
 import { corpusFromBytes, corpusProblem, DEFAULT_CORPUS, type Corpus } from "../corpus.ts";
 import { DEFAULT_PRESET, fieldNamed, FIELDS, PRESETS, presetValues, problemsIn, type Values } from "../presets.ts";
 import type { TrainingClient } from "../worker/client.ts";

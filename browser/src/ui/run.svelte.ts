@@ -2,7 +2,7 @@
  * @file The run in the worker: what it is doing, its curves and samples, and the commands to it.
  */
 import { messageOf } from "../core/index.ts";
-import type { CorpusRef } from "../checkpoint/checkpoint.ts";
+import type { CorpusRef } from "../checkpoint/info.ts";
 import type { TrainingClient } from "../worker/client.ts";
 import type { Engine, RunEvent, RunState, SampleSettings } from "../worker/protocol.ts";
 import { count, loss } from "./format.ts";

@@ -2,7 +2,8 @@
  * @file The worker's handlers, one a command: they hold what the worker holds (corpus, session, run).
  */
 import { messageOf, TabgptError } from "../core/index.ts";
-import type { Checkpoint, RunInfo } from "../checkpoint/checkpoint.ts";
+import type { Checkpoint } from "../checkpoint/checkpoint.ts";
+import type { RunInfo } from "../checkpoint/info.ts";
 import type { Kept } from "../checkpoint/store.ts";
 import { DeviceLostError } from "../gpu/errors.ts";
 import { corpusFromBytes, corpusProblem, tokenize, textOf, type Corpus } from "../corpus.ts";

@@ -2,7 +2,7 @@
  * @file A session of the size that its plan asks for, on the build that the page chose.
  */
 import { BUILDS, Core, memoryFor, Planner, Session, TabgptError, type Mode } from "../core/index.ts";
-import type { RunInfo } from "../checkpoint/checkpoint.ts";
+import type { RunInfo } from "../checkpoint/info.ts";
 import { DEFAULT_PRESET, presetValues, trainConfig, type Values } from "../presets.ts";
 import type { Engine, PlanFacts } from "./protocol.ts";
 import type { RunSession } from "./session.ts";

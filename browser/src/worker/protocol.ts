@@ -5,7 +5,7 @@
  * itself (a step, an evaluation, an autosave) comes as events. The worker holds one session at a time.
  */
 import type { MemoryPlan, Sampling } from "../core/index.ts";
-import type { RunInfo } from "../checkpoint/checkpoint.ts";
+import type { RunInfo } from "../checkpoint/info.ts";
 import type { Kept } from "../checkpoint/store.ts";
 import type { Corpus } from "../corpus.ts";
 import type { Values } from "../presets.ts";

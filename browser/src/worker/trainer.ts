@@ -4,7 +4,7 @@
  */
 import { messageOf, TabgptError } from "../core/index.ts";
 import { DeviceLostError } from "../gpu/errors.ts";
-import type { RunInfo } from "../checkpoint/checkpoint.ts";
+import type { RunInfo } from "../checkpoint/info.ts";
 import type { Values } from "../presets.ts";
 import type { Tokenizer } from "../tokenizer.ts";
 import { evalPoints, type MetricLine } from "./metrics.ts";
