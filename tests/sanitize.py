@@ -19,11 +19,14 @@ import argparse
 import os
 import subprocess
 import sys
+import time
+import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "bench")]
 
 from mutations import Copy  # noqa: E402
 from remote import NATIVE  # noqa: E402
@@ -126,22 +129,46 @@ def fuzz(name: str, count: int, seed: int = 1) -> tuple[str, bool]:
     return done.stdout + done.stderr, done.returncode == 0
 
 
+def tests_run(name: str) -> int:
+    """How many tests the last parity run had."""
+    report = ROOT / "build/sanitize" / name / "report.xml"
+    return sum(1 for _ in ElementTree.parse(report).iter("testcase"))
+
+
+def record_run(options: argparse.Namespace, result: dict[str, Any], clean: bool) -> None:
+    """bench/records/sanitize-NAME.json, or fuzz-c-api-NAME.json: what ran, and that it was clean."""
+    import record
+
+    what = f"{'fuzz-c-api' if options.fuzz else 'sanitize'}-{options.sanitizer.replace('+', '-')}"
+    command = f"python tests/sanitize.py {' '.join(sys.argv[1:])}"
+    why = "no sanitizer reported anything" if clean else "a sanitizer reported something"
+    print(record.write(what, command, [result], ok=clean, why=why))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Run the parity tests under a sanitizer.")
     parser.add_argument("sanitizer", choices=SANITIZERS)
     parser.add_argument("--quick", action="store_true", help="one ISA only, as in the suite")
     parser.add_argument("--fuzz", type=int, metavar="COUNT", help="fuzz the C ABI instead")
     parser.add_argument("--seed", type=int, default=1, help="of --fuzz")
+    parser.add_argument("--record", action="store_true", help="write bench/records/")
     options = parser.parse_args()
     if options.sanitizer == "libfuzzer" and not options.fuzz:
         parser.error("libfuzzer needs --fuzz COUNT, and CXX=clang++")
+    began = time.monotonic()
+    result: dict[str, Any] = {"sanitizer": options.sanitizer}
     if options.fuzz:
         text, clean = fuzz(options.sanitizer, options.fuzz, options.seed)
         print(text)
-        sys.exit(0 if clean else 1)
-    wrong = run(options.sanitizer, options.quick)
-    print(wrong or f"sanitize: {options.sanitizer} ran clean")
-    sys.exit(1 if wrong else 0)
+        result |= {"inputs": options.fuzz, "seed": options.seed}
+    else:
+        wrong = run(options.sanitizer, options.quick)
+        print(wrong or f"sanitize: {options.sanitizer} ran clean")
+        clean = not wrong
+        result |= {"tests": tests_run(options.sanitizer)}
+    if options.record:
+        record_run(options, result | {"seconds": round(time.monotonic() - began)}, clean)
+    sys.exit(0 if clean else 1)
 
 
 if __name__ == "__main__":
