@@ -130,13 +130,13 @@ def fuzz(name: str, count: int, seed: int = 1) -> tuple[str, bool]:
 
 
 def tests_run(name: str) -> int:
-    """How many tests the last parity run had."""
+    """How many tests the last parity run had; 0 where it broke off."""
     report = ROOT / "build/sanitize" / name / "report.xml"
-    return sum(1 for _ in ElementTree.parse(report).iter("testcase"))
+    return sum(1 for _ in ElementTree.parse(report).iter("testcase")) if report.exists() else 0
 
 
 def record_run(options: argparse.Namespace, result: dict[str, Any], clean: bool) -> None:
-    """bench/records/sanitize-NAME.json, or fuzz-c-api-NAME.json: what ran, and that it was clean."""
+    """bench/records/sanitize-NAME.json, or fuzz-c-api-NAME.json: what ran, and whether clean."""
     import record
 
     what = f"{'fuzz-c-api' if options.fuzz else 'sanitize'}-{options.sanitizer.replace('+', '-')}"
