@@ -73,18 +73,22 @@ Pool::~Pool() {
 }
 
 void Pool::work(size_t thread) {
-  uint64_t ticket = ticket_.load(std::memory_order_acquire);
-  while ((ticket & unclaimed_mask) != 0) {
-    const Task task = task_.load(std::memory_order_relaxed);
-    void* const context = context_.load(std::memory_order_relaxed);
-    const size_t n_tasks = n_tasks_.load(std::memory_order_relaxed);
-    if (!ticket_.compare_exchange_weak(ticket, ticket - 1, std::memory_order_acq_rel,
-                                       std::memory_order_acquire))
-      continue;
-    task(context, n_tasks - static_cast<size_t>(ticket & unclaimed_mask), thread);
-    slots_[thread].tiles.fetch_add(1, std::memory_order_relaxed);
-    if (pending_.fetch_sub(1) == 1 && caller_waits_.load() != 0) wake_all(pending_);
-    ticket = ticket_.load(std::memory_order_acquire);
+  // Its own share of the tasks first, then what the others have left.
+  for (size_t i = 0; i < size_; i++) {
+    Slot& share = slots_[(thread + i) % size_];
+    uint64_t ticket = share.ticket.load(std::memory_order_acquire);
+    while ((ticket & unclaimed_mask) != 0) {
+      const Task task = task_.load(std::memory_order_relaxed);
+      void* const context = context_.load(std::memory_order_relaxed);
+      const size_t end = share.end.load(std::memory_order_relaxed);
+      if (!share.ticket.compare_exchange_weak(ticket, ticket - 1, std::memory_order_acq_rel,
+                                              std::memory_order_acquire))
+        continue;
+      task(context, end - static_cast<size_t>(ticket & unclaimed_mask), thread);
+      slots_[thread].tiles.fetch_add(1, std::memory_order_relaxed);
+      if (pending_.fetch_sub(1) == 1 && caller_waits_.load() != 0) wake_all(pending_);
+      ticket = share.ticket.load(std::memory_order_acquire);
+    }
   }
 }
 
@@ -112,10 +116,14 @@ void Pool::run(size_t n_tasks, Task task, void* context) {
   if (size_ == 1 || n_tasks <= 1) return run_here(n_tasks, task, context);
   task_.store(task, std::memory_order_relaxed);
   context_.store(context, std::memory_order_relaxed);
-  n_tasks_.store(n_tasks, std::memory_order_relaxed);
   pending_.store(static_cast<uint32_t>(n_tasks), std::memory_order_relaxed);
-  const uint64_t generation = (ticket_.load(std::memory_order_relaxed) >> 32) + 1;
-  ticket_.store(generation << 32 | n_tasks);
+  ++generation_;
+  for (size_t i = 0, end = 0; i < size_; i++) {
+    const size_t begin = end;
+    end = n_tasks * (i + 1) / size_;
+    slots_[i].end.store(end, std::memory_order_relaxed);
+    slots_[i].ticket.store(uint64_t{generation_} << 32 | (end - begin));
+  }
   epoch_.fetch_add(1);
   if (sleepers_.load() != 0) wake_all(epoch_);
   work(0);

@@ -2,9 +2,11 @@
  * A persistent pool of threads that runs numbered tasks.
  *
  * Workers are started once (in a browser they must exist before the first step), spin for a few
- * microseconds between jobs and then sleep on a futex. Tasks are claimed one at a time, by whoever is
- * free: kernels choose task grids that do not depend on the number of threads and give every task its
- * own output, so results do not depend on who ran what. The caller is thread 0 and takes part.
+ * microseconds between jobs and then sleep on a futex. Every thread has an equal share of a job's tasks,
+ * contiguous, and claims one at a time: its own first, then what others have left. Kernels number their
+ * tasks by the rows they touch, so that a row mostly meets the same thread, and its cache, from kernel to
+ * kernel; task grids do not depend on the number of threads and every task has its own output, so results
+ * do not depend on who ran what. The caller is thread 0 and takes part.
  *
  * This is not a general scheduler: one job at a time, no nesting, no exceptions out of a task.
  * TABGPT_THREADS=0 compiles a pool that always runs on the caller.
@@ -61,6 +63,10 @@ class Pool {
     Pool* pool = nullptr;
 #if TABGPT_THREADS
     pthread_t handle{};
+    // The thread's share of the job: tasks up to `end`; generation << 32 | tasks not yet claimed. While
+    // that count is above 0 the job's fields stand still, so a claim that succeeds has read its own job's.
+    std::atomic<size_t> end{0};
+    std::atomic<uint64_t> ticket{0};
 #endif
   };
 
@@ -72,12 +78,10 @@ class Pool {
   void work(size_t thread);
 
   int spins_ = 0;
-  // The job. ticket_ is generation << 32 | tasks not yet claimed: while that count is above 0 the other
-  // fields stand still, so a claim that succeeds has read fields of its own generation.
+  // The job.
   std::atomic<Task> task_{nullptr};
   std::atomic<void*> context_{nullptr};
-  std::atomic<size_t> n_tasks_{0};
-  alignas(64) std::atomic<uint64_t> ticket_{0};
+  uint32_t generation_ = 0;                       ///< one more for each job
   alignas(64) std::atomic<uint32_t> pending_{0};  ///< tasks not yet finished
   std::atomic<uint32_t> caller_waits_{0};
   alignas(64) std::atomic<uint32_t> epoch_{0};  ///< one more for each job; what sleepers wait on

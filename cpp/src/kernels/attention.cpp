@@ -50,11 +50,10 @@ void attention_forward(Pool& pool, void* workspace, float* out, float* lse, cons
                        size_t T, size_t H, size_t D, const Dropout& dropout) {
   const size_t C = H * D, q_tiles = divide_up(T, BQ);
   const float scale = 1.0f / std::sqrt(static_cast<float>(D));
-  // The last query tiles see the most keys: first in the order, so that the long tasks do not come at the
-  // end.
+  // Of a head, the last query tiles first: they see the most keys, and long tasks should not come at the end.
   pool.parallel_for(B * H * q_tiles, [&](size_t task, size_t thread) {
-    const size_t head = task % (B * H), b = head / H, h = head % H;
-    const size_t q0 = (q_tiles - 1 - task / (B * H)) * BQ, nq = smaller(BQ, T - q0);
+    const size_t head = task / q_tiles, b = head / H, h = head % H;
+    const size_t q0 = (q_tiles - 1 - task % q_tiles) * BQ, nq = smaller(BQ, T - q0);
     float* const q_t = static_cast<float*>(workspace) + thread * attention_scratch_floats(T, D);  // [D][BQ]
     float* const out_t = q_t + D * BQ;                                                            // [D][BQ]
     float* const scores = out_t + D * BQ;                                                         // [BK][BQ]

@@ -127,18 +127,19 @@ void matmul(Pool& pool, void* workspace, Trans trans, size_t M, size_t N, size_t
         const Chunks a_chunks = chunks(m, 8 * tile_rows, 16, tile_rows);
         const Chunks b_chunks = m0 == 0 ? chunks(n, 32, 16, tile_columns) : Chunks{0, 1, 0};
         pool.parallel_for(a_chunks.count + b_chunks.count, [&](size_t task, size_t) {
-          if (task < a_chunks.count) {
-            const size_t i = a_chunks.begin(task);
-            pack<tile_rows>(packed_a + i * k, a.at(m0 + i, k0), a_chunks.end(task) - i, k);
+          // a's chunks evenly among b's: a thread's share of the tasks then holds its share of a's rows.
+          const size_t total = a_chunks.count + b_chunks.count, of_a = task * a_chunks.count / total;
+          if ((task + 1) * a_chunks.count / total != of_a) {
+            const size_t i = a_chunks.begin(of_a);
+            pack<tile_rows>(packed_a + i * k, a.at(m0 + i, k0), a_chunks.end(of_a) - i, k);
           } else {
-            const size_t j = b_chunks.begin(task - a_chunks.count);
-            pack<tile_columns>(packed_b + j * k, b.at(n0 + j, k0), b_chunks.end(task - a_chunks.count) - j,
-                               k);
+            const size_t of_b = task - of_a, j = b_chunks.begin(of_b);
+            pack<tile_columns>(packed_b + j * k, b.at(n0 + j, k0), b_chunks.end(of_b) - j, k);
           }
         });
         const Grid grid = task_grid(m, n);
         pool.parallel_for(grid.row_tasks * grid.column_tasks, [&](size_t task, size_t) {
-          const size_t i = task % grid.row_tasks * grid.rows, j = task / grid.row_tasks * grid.columns;
+          const size_t i = task / grid.column_tasks * grid.rows, j = task % grid.column_tasks * grid.columns;
           const size_t rows = smaller(grid.rows, m - i), columns = smaller(grid.columns, n - j);
           multiply_panels(rows, columns, k, packed_a + i * k, packed_b + j * k, out + (m0 + i) * N + n0 + j,
                           N, accumulate);
