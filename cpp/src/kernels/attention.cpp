@@ -15,30 +15,35 @@ namespace tabgpt::kernels::TABGPT_ISA {
 
 namespace {
 
-/** One key tile's scores -> unnormalised, dropped-out probabilities in place; running max, sum and output
- * rescaled. */
-void online_softmax(float* scores, const float* factors, float* out, float* largest, float* total, size_t q0,
-                    size_t k0, size_t nk, size_t D) {
+/** One key tile's scores -> unnormalised, dropped-out probabilities in place; running max and sum brought up
+ * to date, and the output, unless this is its first tile, rescaled. */
+void online_softmax(float* scores, const float* factors, float* out, float* largest, float* total,
+                    size_t ahead, size_t nk, size_t D, bool first) {
   for (size_t v = 0; v < BQ; v += lanes) {
     const vf before = load(largest + v);
     vf top = before;
-    const bool diagonal = k0 + nk > q0 + v + 1;
-    for (size_t k = 0; k < nk; k++) {
+    const size_t seen = smaller(nk, v + lanes + ahead);  // by any of these queries
+    for (size_t k = 0; k < seen; k++) {
       vf s = load(scores + k * BQ + v);
-      if (diagonal) {
-        s = select(hidden(k0 + k, q0 + v), splat(masked_score), s);
+      if (k > v + ahead) {
+        s = select(hidden(k, v + ahead), splat(masked_score), s);
         store(scores + k * BQ + v, s);
       }
       top = max(s, top);
     }
     vf sum = splat(0.0f);
-    for (size_t k = 0; k < nk; k++) {
+    for (size_t k = 0; k < seen; k++) {
       const vf p = exp(load(scores + k * BQ + v) - top);
       sum = sum + p;
       store(scores + k * BQ + v, factors == nullptr ? p : p * load(factors + k * BQ + v));
     }
-    const vf correction = exp(before - top);
+    for (size_t k = seen; k < nk; k++) store(scores + k * BQ + v, splat(0.0f));
     store(largest + v, top);
+    if (first) {
+      store(total + v, sum);
+      continue;
+    }
+    const vf correction = exp(before - top);
     store(total + v, madd(load(total + v), correction, sum));
     for (size_t d = 0; d < D; d++) store(out + d * BQ + v, load(out + d * BQ + v) * correction);
   }
@@ -55,26 +60,27 @@ void attention_forward(Pool& pool, void* workspace, float* out, float* lse, cons
     const size_t head = task / q_tiles, b = head / H, h = head % H;
     const size_t q0 = (q_tiles - 1 - task % q_tiles) * BQ, nq = smaller(BQ, T - q0);
     float* const q_t = static_cast<float*>(workspace) + thread * attention_scratch_floats(T, D);  // [D][BQ]
-    float* const out_t = q_t + D * BQ;                                                            // [D][BQ]
-    float* const scores = out_t + D * BQ;                                                         // [BK][BQ]
-    float* const factors = scores + BK * BQ;                                                      // [BK][BQ]
+    float *const out_t = q_t + D * BQ, *const k_t = out_t + D * BQ, *const v_t = k_t + D * BK;    // [D][..]
+    float *const scores = v_t + D * BK, *const factors = scores + BK * BQ;                        // [BK][BQ]
     float largest[BQ], total[BQ];
     const float* const q = qkv + b * T * 3 * C + h * D;
     const float *const k = q + C, *const v = k + C;
 
     transpose_in(q_t, q + q0 * 3 * C, 3 * C, nq, D, scale);
-    for (size_t i = 0; i < D * BQ; i++) out_t[i] = 0.0f;
-    for (size_t i = 0; i < BQ; i++) {
-      largest[i] = masked_score;
-      total[i] = 0.0f;
-    }
+    for (size_t i = 0; i < BQ; i++) largest[i] = masked_score;
     for (size_t k0 = 0; k0 < q0 + nq; k0 += BK) {
-      const size_t nk = smaller(BK, q0 + nq - k0);
-      small_matmul(nk, BQ, D, k + k0 * 3 * C, 3 * C, 1, q_t, BQ, scores, BQ, false);
+      const size_t nk = smaller(BK, q0 + nq - k0), ahead = q0 - k0;
+      transpose(k_t, BK, k + k0 * 3 * C, 3 * C, nk, D);
+      transpose(v_t, BK, v + k0 * 3 * C, 3 * C, nk, D);
+      score_product(nk, D, ahead, k_t, q_t, scores);
       if (dropout.threshold != 0) tile_factors(factors, head, T, q0, nq, k0, nk, dropout);
-      online_softmax(scores, dropout.threshold != 0 ? factors : nullptr, out_t, largest, total, q0, k0, nk,
-                     D);
-      small_matmul(D, BQ, nk, v + k0 * 3 * C, 1, 3 * C, scores, BQ, out_t, BQ, true);
+      online_softmax(scores, dropout.threshold != 0 ? factors : nullptr, out_t, largest, total, ahead, nk, D,
+                     k0 == 0);
+      if (k0 == 0) {
+        query_product<false>(nk, D, ahead, v_t, scores, out_t);
+      } else {
+        query_product<true>(nk, D, ahead, v_t, scores, out_t);
+      }
     }
     float* const y = out + (b * T + q0) * C + h * D;
     for (size_t i = 0; i < BQ; i += lanes) {

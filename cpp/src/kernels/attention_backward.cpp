@@ -21,6 +21,7 @@ namespace {
 struct Scratch {
   float *q_t, *dout_t, *dq_t;  ///< [query tile][D][BQ]; q is scaled by 1 / sqrt(D)
   float *q, *dout;             ///< [T][Dp]
+  float *k_t, *v_t;            ///< [D][BK]
   float *dk, *dv;              ///< [BK][Dp]
   float *p, *ds, *factors;     ///< [BK][BQ]
   float *lse, *delta;          ///< [T], padded to whole tiles
@@ -32,6 +33,8 @@ struct Scratch {
     dq_t = take(padded_T * D);
     q = take(padded_T * Dp);
     dout = take(padded_T * Dp);
+    k_t = take(D * BK);
+    v_t = take(D * BK);
     dk = take(BK * Dp);
     dv = take(BK * Dp);
     p = take(BK * BQ);
@@ -45,22 +48,28 @@ struct Scratch {
 /** to[t][Dp] = factor * from[t][D], zeros after D. */
 void copy_padded(float* to, const float* from, size_t row, size_t n, size_t D, size_t Dp, float factor) {
   for (size_t t = 0; t < n; t++)
-    for (size_t d = 0; d < Dp; d++) to[t * Dp + d] = d < D ? factor * from[t * row + d] : 0.0f;
+    for_vectors(D, [&](size_t d, auto count) {
+      store(to + t * Dp + d, load_n(from + t * row + d, count) * splat(factor));
+    });
 }
 
 /** scores and d(probabilities) of one tile -> dropped-out probabilities in p, dS in ds. */
 void tile_gradients(float* p, float* ds, const float* factors, const float* lse, const float* delta,
-                    size_t q0, size_t k0, size_t nk) {
+                    size_t ahead, size_t nk) {
   for (size_t v = 0; v < BQ; v += lanes) {
     const vf log_sum = load(lse + v), mean = load(delta + v);
-    const bool diagonal = k0 + nk > q0 + v + 1;
-    for (size_t k = 0; k < nk; k++) {
+    const size_t seen = smaller(nk, v + lanes + ahead);  // by any of these queries
+    for (size_t k = 0; k < seen; k++) {
       float *const pk = p + k * BQ + v, *const dsk = ds + k * BQ + v;
       vf probability = exp(load(pk) - log_sum);
-      if (diagonal) probability = select(hidden(k0 + k, q0 + v), splat(0.0f), probability);
+      if (k > v + ahead) probability = select(hidden(k, v + ahead), splat(0.0f), probability);
       const vf factor = factors == nullptr ? splat(1.0f) : load(factors + k * BQ + v);
       store(pk, probability * factor);
       store(dsk, probability * (load(dsk) * factor - mean));
+    }
+    for (size_t k = seen; k < nk; k++) {
+      store(p + k * BQ + v, splat(0.0f));
+      store(ds + k * BQ + v, splat(0.0f));
     }
   }
 }
@@ -102,23 +111,25 @@ void attention_backward(Pool& pool, void* workspace, float* dqkv, const float* d
 
     for (size_t k0 = 0; k0 < T; k0 += BK) {
       const size_t nk = smaller(BK, T - k0);
+      transpose(s.k_t, BK, k + k0 * row, row, nk, D);
+      transpose(s.v_t, BK, v + k0 * row, row, nk, D);
       for (size_t i = 0; i < nk * Dp; i++) s.dk[i] = s.dv[i] = 0.0f;
-      for (size_t q0 = k0 / BQ * BQ; q0 < T; q0 += BQ) {
-        const size_t nq = smaller(BQ, T - q0);
-        small_matmul(nk, BQ, D, k + k0 * row, row, 1, s.q_t + q0 * D, BQ, s.p, BQ, false);
-        small_matmul(nk, BQ, D, v + k0 * row, row, 1, s.dout_t + q0 * D, BQ, s.ds, BQ, false);
+      for (size_t q0 = k0; q0 < T; q0 += BQ) {
+        const size_t nq = smaller(BQ, T - q0), ahead = q0 - k0;
+        score_product(nk, D, ahead, s.k_t, s.q_t + q0 * D, s.p);
+        score_product(nk, D, ahead, s.v_t, s.dout_t + q0 * D, s.ds);
         if (dropout.threshold != 0) tile_factors(s.factors, head, T, q0, nq, k0, nk, dropout);
-        tile_gradients(s.p, s.ds, dropout.threshold != 0 ? s.factors : nullptr, s.lse + q0, s.delta + q0, q0,
-                       k0, nk);
-        small_matmul(nk, Dp, nq, s.p, BQ, 1, s.dout + q0 * Dp, Dp, s.dv, Dp, true);
-        small_matmul(nk, Dp, nq, s.ds, BQ, 1, s.q + q0 * Dp, Dp, s.dk, Dp, true);
-        small_matmul(D, BQ, nk, k + k0 * row, 1, row, s.ds, BQ, s.dq_t + q0 * D, BQ, true);
+        tile_gradients(s.p, s.ds, dropout.threshold != 0 ? s.factors : nullptr, s.lse + q0, s.delta + q0,
+                       ahead, nk);
+        key_product(nk, nq, Dp, ahead, s.p, s.dout + q0 * Dp, s.dv);
+        key_product(nk, nq, Dp, ahead, s.ds, s.q + q0 * Dp, s.dk);
+        query_product<true>(nk, D, ahead, s.k_t, s.ds, s.dq_t + q0 * D);
       }
       for (size_t i = 0; i < nk; i++)
-        for (size_t d = 0; d < D; d++) {
-          dk[(k0 + i) * row + d] = s.dk[i * Dp + d];
-          dv[(k0 + i) * row + d] = s.dv[i * Dp + d];
-        }
+        for_vectors(D, [&](size_t d, auto n) {
+          store_n(dk + (k0 + i) * row + d, load(s.dk + i * Dp + d), n);
+          store_n(dv + (k0 + i) * row + d, load(s.dv + i * Dp + d), n);
+        });
     }
     for (size_t q0 = 0; q0 < T; q0 += BQ)
       transpose(dq + q0 * row, row, s.dq_t + q0 * D, BQ, D, smaller(BQ, T - q0), scale);

@@ -41,7 +41,7 @@ constexpr uint64_t attention_scratch_floats(uint64_t T, uint64_t D) {
   const uint64_t padded_T = (T + attention_queries - 1) / attention_queries * attention_queries;
   const uint64_t padded_D = (D + 31) / 32 * 32;
   const uint64_t tile = attention_queries * attention_keys;
-  return 5 * padded_T * padded_D + 2 * attention_keys * padded_D + 4 * tile + 4 * padded_T +
+  return 5 * padded_T * padded_D + 4 * attention_keys * padded_D + 4 * tile + 4 * padded_T +
          8 * attention_queries + 64;
 }
 
