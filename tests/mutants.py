@@ -136,8 +136,8 @@ MUTANTS = [
     _core(
         "kernels/attention.cpp",
         "a query does not see its own key",
-        "hidden(k0 + k, q0 + v)",
-        "hidden(k0 + k + 1, q0 + v)",
+        "hidden(k, v + ahead)",
+        "hidden(k + 1, v + ahead)",
     ),
     _core(
         "kernels/layernorm.cpp",
