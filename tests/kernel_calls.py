@@ -7,14 +7,14 @@ products, gradients added in place or from another buffer.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import singledispatch
 from math import sqrt
 from typing import Any
 
 import numpy as np
 from bounds import Array, Arrays
-from case import GELU, Case, dropout, dropout_numbers
+from case import GELU, Case, dropout, dropout_numbers, widen
 from case_attention import AttentionBackward, AttentionDecode, AttentionForward
 from case_dense import (
     BiasBackward,
@@ -128,7 +128,12 @@ def _(case: Matmul) -> Iterator[Call]:
         if case.has("dropout"):
             dispatches.append(_dropout(case.M * case.N, case.p, product, "residual", "out"))
         outputs = {"out": "out", **({"pre_gelu": "pre_gelu"} if has_gelu else {})}
-        yield Call(tensors, dispatches, outputs, kernel.removeprefix("matmul_"))
+        variant = kernel.removeprefix("matmul_")
+        yield Call(tensors, dispatches, outputs, variant)
+        if has_gelu:
+            forgetful = {**dispatches[0].constants, "KEEP_PRE_GELU": 0}
+            alone = replace(dispatches[0], constants=forgetful)
+            yield Call(tensors, [alone], {"out": "out"}, f"{variant}, forgetting")
 
 
 def _dropout(n: int, p: float, x: str, residual: str, out: str) -> Dispatch:
@@ -177,24 +182,25 @@ def _(case: LayernormForward) -> Iterator[Call]:
 @calls.register
 def _(case: LayernormBackward) -> Iterator[Call]:
     R, C = case.R, case.C
-    for variant in ("accumulate", "residual"):
+    variants = {
+        "accumulate": ({"ACCUMULATE": 1}, "unused", "dx"),
+        "residual": ({"RESIDUAL": 1}, "dx", "fresh dx"),
+        "alone": ({}, "unused", "fresh dx"),
+    }
+    for variant, (constants, residual, out) in variants.items():
         tensors = {**UNUSED, **case.inputs(), "partials": unwritten(ROW_CHUNKS * 2 * C)}
-        out = "dx" if variant == "accumulate" else "fresh dx"
         tensors["fresh dx"] = unwritten(R, C)
         inputs = {name: name for name in ("dout", "x", "weight", "mean", "rstd")}
-        residual = "unused" if variant == "accumulate" else "dx"
-        dx = Dispatch(
-            "layernorm_backward",
-            folded(R),
-            {"rows": R, "width": C},
-            {**inputs, "residual": residual, "dx": out},
-            {variant.upper(): 1},
-        )
+        bound = {**inputs, "residual": residual, "dx": out}
+        sizes = {"rows": R, "width": C}
+        dx = Dispatch("layernorm_backward", folded(R), sizes, bound, constants)
         rows = {name: name for name in ("dout", "x", "mean", "rstd")}
         sums = _over_rows("layernorm_params", R, C, rows)
         ends = [_add_partials(C, R, 2 * C, 0, "dweight"), _add_partials(C, R, 2 * C, C, "dbias")]
         outputs = {"dx": out, "dweight": "dweight", "dbias": "dbias"}
-        yield Call(tensors, [dx, sums, *ends], outputs, variant)
+        before = widen(tensors["dx"])
+        finish = {} if constants else {"dx": lambda dx, before=before: widen(dx) + before}
+        yield Call(tensors, [dx, sums, *ends], outputs, variant, finish)
 
 
 @calls.register

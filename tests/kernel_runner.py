@@ -80,9 +80,10 @@ class Kernels(Remote):
     def __init__(self, compiler: str) -> None:
         self.name = compiler
         alone = ["-S"] if sys.flags.no_site else []  # as tests/mutations.py runs its copies
-        workers = {
+        worker_ts = str(ROOT / "tests/kernel_worker.ts")
+        workers = {  # Dawn prints what Tint says to standard output
             "naga": [sys.executable, *alone, str(ROOT / "tests/kernel_worker.py")],
-            "tint": [str(NODE), str(ROOT / "tests/kernel_worker.ts")],
+            "tint": ["sh", "-c", 'WIRE=3 exec "$@" 3>&1 1>&2', "sh", str(NODE), worker_ts],
         }
         self._process = subprocess.Popen(
             workers[compiler],
@@ -92,6 +93,12 @@ class Kernels(Remote):
             env={**os.environ, **vulkan.environment()},
             cwd=ROOT,
         )
+
+    def compile(self, kernel: Kernel, constants: Mapping[str, int]) -> None:
+        """CoreError with the compiler's words; those of Tint are warnings too."""
+        bindings = [(mode, 0) for _, mode in kernel.bindings]
+        self("compile", code=kernel.code, constants=dict(sorted(constants.items())),
+             bindings=bindings, grid=(1, 1, 1))  # fmt: skip
 
     def run(
         self, tensors: Arrays, dispatches: Sequence[Dispatch], outputs: Sequence[str]

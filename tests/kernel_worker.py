@@ -61,6 +61,11 @@ def pipeline(code: str, constants: tuple[tuple[str, int], ...], modes: tuple[str
     return compiled, layout
 
 
+def compile(call: dict[str, Any]) -> Any:
+    modes = tuple(mode for mode, _ in call["bindings"])
+    return pipeline(call["code"], tuple(call["constants"].items()), modes)
+
+
 def run(args: dict[str, Any], data: Sequence[bytes]) -> list[np.ndarray]:
     """Uploads all data, runs args["dispatches"] in order, reads args["outputs"]."""
     usage = "STORAGE|UNIFORM|COPY_SRC"
@@ -71,8 +76,8 @@ def run(args: dict[str, Any], data: Sequence[bytes]) -> list[np.ndarray]:
     encoder = device().create_command_encoder()
     pass_ = encoder.begin_compute_pass()
     for call in args["dispatches"]:
-        modes, indices = zip(*call["bindings"], strict=True)
-        compiled, layout = pipeline(call["code"], tuple(call["constants"].items()), modes)
+        indices = [index for _, index in call["bindings"]]
+        compiled, layout = compile(call)
         entries = [
             {"binding": i, "resource": {"buffer": buffers[index]}}
             for i, index in enumerate(indices)
@@ -94,10 +99,14 @@ def main() -> None:
         data = [SOURCE.read(n) for n in request["bytes"]]
         arrays: list[np.ndarray] = []
         try:
-            if request["call"] == "about":
-                result = dict(device().adapter.info)
-            else:
-                arrays, result = run(request["args"], data), None
+            result = None
+            match request["call"]:
+                case "about":
+                    result = dict(device().adapter.info)
+                case "compile":
+                    compile(request["args"])
+                case "run":
+                    arrays = run(request["args"], data)
             headers = [{"dtype": "float32", "shape": array.shape} for array in arrays]
             reply = {"result": result, "arrays": headers}
         except Exception as error:

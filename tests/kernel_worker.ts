@@ -84,6 +84,9 @@ for await (const { call, args, arrays } of requests()) {
     if (call === "about") {
       theDevice();
       answer({ vendor: adapter?.info.vendor, device: adapter?.info.device, description: adapter?.info.description });
+    } else if (call === "compile") {
+      await pipeline(args as unknown as Call);
+      answer(null);
     } else {
       const results = await run(args["dispatches"] as Call[], arrays, args["outputs"] as [number, number][]);
       answer(null, results.map((values) => ({ values, shape: [values.length] })));

@@ -10,6 +10,8 @@ interface ArrayHeader {
 }
 
 const LINE_END = 10;
+/** Standard output, or the descriptor that a library which prints leaves alone. */
+const SINK = Number(process.env["WIRE"] ?? 1);
 
 /** Requests from standard input, one after the other. The loop yields, so that WASM threads can start. */
 export async function* requests(): AsyncGenerator<{ call: string; args: Record<string, unknown>; arrays: Uint8Array[] }> {
@@ -56,7 +58,7 @@ export function refuse(error: string): void {
 function write(data: Buffer): void {
   for (let sent = 0; sent < data.length; ) {
     try {
-      sent += writeSync(1, data, sent);
+      sent += writeSync(SINK, data, sent);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "EAGAIN") throw error;
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);
