@@ -115,6 +115,12 @@ def processes(profile: Path) -> dict[int, str]:
     return mine
 
 
+def page_renderer(mine: dict[int, str]) -> int:
+    """The one with the page and its workers, by its threads: the browser keeps a spare at hand."""
+    renderers = [pid for pid, args in mine.items() if "--type=renderer" in args]
+    return max(renderers, key=lambda pid: len(list(Path(f"/proc/{pid}/task").iterdir())))
+
+
 def kill(pids: list[int]) -> None:
     for pid in pids:
         try:
@@ -173,7 +179,7 @@ class Tab:
         mine = processes(self._profile)
         if death == "renderer killed":
             with self.page.expect_event("crash"):
-                kill([pid for pid, args in mine.items() if "--type=renderer" in args])
+                kill([page_renderer(mine)])
             return
         with self._context.expect_event("close"):
             kill(list(mine))

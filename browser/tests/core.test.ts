@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { BUILDS, chooseBuild, obstacle, usableBuilds, withThreads, type Features } from "../src/core/builds.ts";
-import { MEMORY_ROLES, type MemoryPlan } from "../src/core/config.ts";
+import { MEMORY_ROLES, type MemoryPlan, type MemoryRole } from "../src/core/config.ts";
 import { memoryFor, memoryObstacle } from "../src/core/planner.ts";
 import { bindExport, fromAddress, makeMemory, toAddress } from "../src/core/pointers.ts";
 
@@ -51,14 +51,15 @@ test("memory is whole pages", () => {
 });
 
 test("a plan that no 32-bit build holds is refused with its size", () => {
-  const plan = (activations: number): MemoryPlan => ({
-    ...(Object.fromEntries(MEMORY_ROLES.map((role) => [role, 0])) as MemoryPlan),
-    activations,
-    total: activations,
+  const plan = (bytes: number, role: MemoryRole = "activations"): MemoryPlan => ({
+    ...(Object.fromEntries(MEMORY_ROLES.map((each) => [each, 0])) as MemoryPlan),
+    [role]: bytes,
+    total: bytes,
   });
   expect(memoryObstacle(plan(1e9), 2, 32)).toBe("");
   expect(memoryFor(plan(1e9), 2)).toBeGreaterThan(1e9);
-  expect(memoryObstacle(plan(2.5 * 2 ** 30), 2, 32)).toMatch(/activations take 2.50 GiB.*2.00 GiB in one piece/);
+  expect(memoryObstacle(plan(2.5 * 2 ** 30), 2, 32)).toBe("");
+  expect(memoryObstacle(plan(2.5 * 2 ** 30, "kv_cache"), 2, 32)).toMatch(/kv_cache take 2.50 GiB.*2.00 GiB in one piece/);
   expect(memoryObstacle(plan(5 * 2 ** 30), 2, 32)).toMatch(/takes 5.1. GiB, but a 32-bit build reaches 4.00 GiB/);
   expect(memoryObstacle(plan(5 * 2 ** 30), 2, 64)).toBe("");
 });

@@ -9,6 +9,7 @@
 
 #include "abi.hpp"
 #include "ops.hpp"
+#include "tabgpt/arena.hpp"
 #include "tabgpt/error.hpp"
 #include "tabgpt/optimizer.hpp"
 #include "tabgpt/session.hpp"
@@ -59,6 +60,8 @@ void* tabgpt_alloc(size_t bytes) {
 }
 
 void tabgpt_free(void* pointer) { std::free(pointer); }
+
+double tabgpt_heap_bytes(void) { return tabgpt::heap_bytes(); }
 
 /* -- config -- */
 

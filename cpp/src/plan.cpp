@@ -153,8 +153,14 @@ void Plan::backward_slots(const Config& config) {
 }
 
 /**
+ * 1 GiB: a 32-bit build's malloc gives less than 2 GiB at once, whatever its memory. A larger
+ * tensor widens every piece to its own size.
+ */
+constexpr uint64_t kPieceFloats = uint64_t{1} << 28;
+
+/**
  * Greedy first fit: largest first, each at the lowest offset where no tensor
- * that lives at the same time lies.
+ * that lives at the same time lies and where it lies in one piece.
  */
 void Plan::place() {
   std::vector<uint32_t> order;
@@ -163,6 +169,12 @@ void Plan::place() {
   }
   std::stable_sort(order.begin(), order.end(),
                    [&](uint32_t a, uint32_t b) { return slots[a].floats() > slots[b].floats(); });
+
+  piece_floats = std::max(kPieceFloats, align_floats(slots[order.front()].floats()));
+  const auto in_one_piece = [this](uint64_t offset, uint64_t floats) {
+    const uint64_t begun = offset % piece_floats;
+    return begun + floats <= piece_floats ? offset : offset - begun + piece_floats;
+  };
 
   std::vector<uint32_t> placed;  // by offset
   for (uint32_t index : order) {
@@ -173,7 +185,7 @@ void Plan::place() {
       const Slot& other = slots[other_index];
       if (other.last < slot.first || slot.last < other.first) continue;
       if (offset + floats <= other.offset) break;
-      offset = std::max(offset, other.offset + align_floats(other.floats()));
+      offset = in_one_piece(std::max(offset, other.offset + align_floats(other.floats())), floats);
     }
     slot.offset = offset;
     total_floats = std::max(total_floats, offset + floats);

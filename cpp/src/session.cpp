@@ -56,7 +56,7 @@ bool Session::allocate(const Memory& memory) {
   if (!parameters_.allocate("parameters", memory.parameters) ||
       !gradients_.allocate("gradients", memory.gradients) || !adam_m_.allocate("adam_m", memory.adam_m) ||
       !adam_v_.allocate("adam_v", memory.adam_v) ||
-      !activations_.allocate("activations", memory.activations) ||
+      !activations_.allocate("activations", plan_.total_floats, plan_.piece_floats) ||
       !kv_cache_.allocate("kv_cache", memory.kv_cache) ||
       !workspace_.allocate("workspace", memory.workspace) ||
       !batch_arena_.allocate("tokens", batch.bytes())) {
@@ -84,8 +84,7 @@ void Session::name_tensors() {
   if (plan_.mode == Mode::probe) {
     for (uint32_t slot = 0; slot < plan_.slots.size(); ++slot) {
       if (plan_.slots[slot].name.empty()) continue;
-      tensors_.push_back(
-          {plan_.slots[slot].name, activations_.floats() + plan_.slots[slot].offset, slot, {}});
+      tensors_.push_back({plan_.slots[slot].name, activations_.at(plan_.slots[slot].offset), slot, {}});
     }
   }
   by_name_.reserve(tensors_.size());
@@ -120,14 +119,9 @@ size_t Session::shape(const NamedTensor& tensor, uint64_t dims[3]) const {
 }
 
 Model Session::model() {
-  return {config_,
-          layout_,
-          plan_,
-          pool_,
-          workspace_.as<void>(),
-          parameters_.floats(),
-          gradients_.floats(),
-          activations_.floats()};
+  return {
+      config_,     layout_, plan_, pool_, workspace_.as<void>(), parameters_.floats(), gradients_.floats(),
+      activations_};
 }
 
 void Session::init_weights() {

@@ -10,6 +10,7 @@ export const SIGNATURES = {
   tabgpt_last_error: "p:",
   tabgpt_alloc: "p:p",
   tabgpt_free: "v:p",
+  tabgpt_heap_bytes: "d:",
   tabgpt_config_new: "p:",
   tabgpt_config_free: "v:p",
   tabgpt_config_field_count: "p:",

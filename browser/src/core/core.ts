@@ -97,6 +97,11 @@ export class Core {
     return this.#memory.buffer.byteLength;
   }
 
+  /** Of these, what the core has allocated and not freed. */
+  get heapBytes(): number {
+    return this.abi.tabgpt_heap_bytes();
+  }
+
   /** Reads C text at a pointer; "" for NULL. */
   text(pointer: number): string {
     if (pointer === 0) return "";

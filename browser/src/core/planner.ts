@@ -66,7 +66,8 @@ export function memoryObstacle(memory: MemoryPlan, threads: number, bits: Addres
   const bytes = memoryFor(memory, threads);
   const limit = maximumBytes(bits);
   if (bytes > limit) return `This run takes ${gib(bytes)}, but a ${bits}-bit build reaches ${gib(limit)}. ${remedy}`;
-  const large = MEMORY_ROLES.find((role) => role !== "total" && memory[role] >= LARGEST_PIECE);
+  // Activations are several pieces (cpp/src/plan.cpp).
+  const large = MEMORY_ROLES.find((role) => !["total", "activations"].includes(role) && memory[role] >= LARGEST_PIECE);
   if (bits === 64 || !large) return "";
   return `The ${large} take ${gib(memory[large])}, but a 32-bit build gives at most ${gib(LARGEST_PIECE)} in one piece. ${remedy}`;
 }

@@ -1,7 +1,9 @@
 /** One block of zeroed, 256-byte aligned memory whose size the plan knew before. */
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "tabgpt/layout.hpp"
 
@@ -9,6 +11,9 @@ namespace tabgpt {
 
 /** Bytes of memory that the machine has; 0 where it does not say. */
 uint64_t physical_memory();
+
+/** Bytes that the process has allocated and not freed; NaN where its C library does not say. */
+double heap_bytes();
 
 class Arena {
  public:
@@ -30,6 +35,21 @@ class Arena {
 
  private:
   void* data_ = nullptr;
+};
+
+/** One range of floats in arenas of `piece_floats` each: more than one allocation may give. */
+class Pieces {
+ public:
+  /** Errors (false): as Arena::allocate. What was held before is released. */
+  bool allocate(const char* role, uint64_t floats, uint64_t piece_floats);
+  /** The float at an offset from the start of the first piece. */
+  float* at(uint64_t offset) const {
+    return pieces_[static_cast<size_t>(offset / piece_floats_)].floats() + offset % piece_floats_;
+  }
+
+ private:
+  std::unique_ptr<Arena[]> pieces_;
+  uint64_t piece_floats_ = 1;
 };
 
 /**

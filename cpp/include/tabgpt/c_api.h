@@ -36,6 +36,9 @@ const char* tabgpt_last_error(void);
 /** Memory for a host's arguments. NULL when there is none left. */
 void* tabgpt_alloc(size_t bytes);
 void tabgpt_free(void* pointer);
+/** Bytes that the process has allocated and not freed: leaks show here. NaN where its C library does not say.
+ */
+double tabgpt_heap_bytes(void);
 
 /* -- config: every field of presets.json's groups "model" and "train", and vocab_size -- */
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "kernels/kernels.hpp"
+#include "tabgpt/arena.hpp"
 #include "tabgpt/batches.hpp"
 #include "tabgpt/config.hpp"
 #include "tabgpt/layout.hpp"
@@ -35,12 +36,14 @@ struct Model {
   void* workspace;
   float* parameters;
   float* gradients;  ///< nullptr in "infer"
-  float* activations;
+  const Pieces& activations;
 
   float* p(uint32_t index) const { return parameters + layout.parameters[index].offset; }
   float* dp(uint32_t index) const { return gradients + layout.parameters[index].offset; }
   /** nullptr for a tensor that the mode does not hold. */
-  float* a(uint32_t slot) const { return slot == kNoSlot ? nullptr : activations + plan.slots[slot].offset; }
+  float* a(uint32_t slot) const {
+    return slot == kNoSlot ? nullptr : activations.at(plan.slots[slot].offset);
+  }
   Gelu gelu() const { return config.activation == Activation::gelu_tanh ? Gelu::tanh : Gelu::erf; }
   /** Threshold 0 outside of training. */
   Dropout dropout(const Batch& batch, Site site, uint32_t layer) const;

@@ -34,7 +34,7 @@ struct Slot {
   uint64_t rows;         ///< tokens the place has room for: batch_size * ctx, or one chunk of the head
   uint32_t first, last;  ///< moments of the pass between which the tensor lives
   uint32_t shares;       ///< slot whose place it takes over in place, or kNoSlot
-  uint64_t offset = 0;   ///< floats from the arena's start
+  uint64_t offset = 0;   ///< floats from the start of the first piece
 
   uint64_t floats() const { return rows * width; }
 };
@@ -59,6 +59,8 @@ struct Plan {
   uint32_t d_branch = kNoSlot;  ///< a residual branch's gradient behind its dropout; absent when dropout is 0
   uint64_t head_rows;           ///< rows of logits made at a time
   uint64_t total_floats = 0;
+  uint64_t piece_floats =
+      0;  ///< no tensor lies across a multiple of this: the memory may come in such pieces
 
  private:
   void forward_slots(const Config& config);

@@ -94,7 +94,8 @@ class Session {
   const Layout layout_;
   const Plan plan_;
   Pool pool_;
-  Arena parameters_, gradients_, adam_m_, adam_v_, activations_, kv_cache_, workspace_, batch_arena_;
+  Arena parameters_, gradients_, adam_m_, adam_v_, kv_cache_, workspace_, batch_arena_;
+  Pieces activations_;
   BatchBuffers batch_;
   Corpus corpus_;
   Evaluation evaluation_;
