@@ -10,7 +10,9 @@ To add an operation:
 3. subclass `Case` in a tests/case_*.py: `op` is the table's name, `inputs`, `expected`, `bound`,
    `call` (the table's parameters and tensors), and `primal` when the operation is
    a gradient (what it is the gradient of);
-4. append sizes to `CASES`: 1, odd, prime, and as large as the models use.
+4. append sizes to `CASES`: 1, odd, prime, and as large as the models use;
+5. write its shader (shaders/) and say in tests/kernel_calls.py how it is dispatched; sizes around
+   its tiles go to tests/gpu_cases.py.
 Parity on every backend, the gradient check and the bench sweep then run it.
 """
 
