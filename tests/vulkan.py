@@ -21,6 +21,8 @@ ROOT = Path(__file__).resolve().parent.parent
 OWN = ROOT / ".tools/vulkan"
 ICD = OWN / "lavapipe.json"
 WANTED = ("mesa-vulkan-drivers", "libvulkan1")
+# What every machine has; whatever else Mesa needs is fetched with it.
+HERE = ("libc6", "libgcc-s1", "libstdc++6", "debconf")
 HOW = (
     "the GPU tests need a Vulkan driver that wgpu and Dawn accept. Install Mesa's Vulkan drivers "
     f"of version 25 or newer ({' '.join(WANTED)}; Debian 12 has them in its backports), or set "
@@ -53,7 +55,8 @@ def environment() -> dict[str, str]:
 
 def own_driver() -> dict[str, str]:
     """For the driver under .tools/vulkan, with the libraries that came with it."""
-    folders = [str(folder) for folder in sorted((OWN / "root/usr/lib").glob("*-linux-gnu*"))]
+    roots = (OWN / "root/usr/lib", OWN / "root/lib")
+    folders = [str(folder) for root in roots for folder in sorted(root.glob("*-linux-gnu*"))]
     if before := os.environ.get("LD_LIBRARY_PATH"):
         folders.append(before)
     # The second name is the one that Vulkan loaders before 1.3.207 know.
@@ -80,7 +83,7 @@ def probe(variables: dict[str, str]) -> str | None:
 
 
 def fetch() -> None:
-    """Mesa's Vulkan drivers from the distribution's backports into .tools/vulkan (11 to 60 MB)."""
+    """Mesa's Vulkan drivers and their libraries into .tools/vulkan, about 55 MB to fetch."""
     sys.path.insert(0, str(ROOT / "wasm"))
     import private_apt
 
@@ -90,9 +93,8 @@ def fetch() -> None:
     apt, root = OWN / ".apt", OWN / "root"
     root.mkdir(parents=True)
     newer = f"{codename}-backports"
-    status = private_apt.SYSTEM_STATUS.read_text(encoding="utf-8")
-    settings = private_apt.configure(apt, [codename, newer], status)
-    packages = private_apt.download(settings, apt, "--reinstall", "-t", newer, *WANTED)
+    settings = private_apt.configure(apt, [codename, newer], private_apt.present(HERE))
+    packages = private_apt.download(settings, apt, "-t", newer, *WANTED)
     private_apt.unpack(packages, root, ["./usr/share/doc/*"])
     library = next((root / "usr/lib").rglob("libvulkan_lvp.so")).relative_to(OWN)
     driver = {"library_path": f"./{library}", "api_version": "1.3.0"}  # relative to the file

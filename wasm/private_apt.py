@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
-SYSTEM_STATUS = Path("/var/lib/dpkg/status")
 
 
 class AptError(Exception):
