@@ -29,6 +29,8 @@ SITE := $(shell find browser -type d \( -name node_modules -o -name dist -o -nam
 CXX_FILES := $(shell find cpp tests -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 PY_DIRS := reference tests wasm bench .ci
 
+# Passed on to each measurement: --quick shows that they work and writes no record.
+BENCH_ARGS ?=
 # Every measurement of speed, in the order in which they run.
 BENCHES := matmul_native step_torch matmul_tab matmul_peers step_tab step_threads step_sizes generation
 
@@ -125,12 +127,12 @@ lint: native npm
 
 # PyTorch is among what the core is compared with.
 bench:
-	$(MAKE) EXTRAS=dev,interop measure
+	$(MAKE) --no-print-directory EXTRAS=dev,interop measure
 
 # One that fails does not keep the others from running.
 measure: native wasm npm peers chromium
 	@failed=; for bench in $(BENCHES); do \
-	  echo "== bench/$$bench.py"; python bench/$$bench.py || failed="$$failed $$bench"; done; \
+	  echo "== bench/$$bench.py"; python bench/$$bench.py $(BENCH_ARGS) || failed="$$failed $$bench"; done; \
 	python bench/tables.py; [[ -z "$$failed" ]] || { echo "failed:$$failed" >&2; exit 1; }
 
 clean:

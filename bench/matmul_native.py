@@ -7,7 +7,6 @@ held to the float32 bound of tests/bounds.py.
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import os
 import sys
@@ -15,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import command
 import numpy as np
 import pairs
 import record
@@ -37,8 +37,6 @@ TRAINING = (
 """M, K, N of a training step's products."""
 FORMS = ("NN", "NT", "TN")
 THREADS = (1, 2)
-PAIRS = 21
-SAMPLE_S = 0.02
 NO_DROPOUT = (0, 0, 0, 0, 1)
 
 UNSET = (
@@ -174,18 +172,12 @@ def without_settings() -> None:
         os.execve(sys.executable, [sys.executable, *sys.argv], environment)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=PAIRS, help=f"pairs, {PAIRS} unless told")
-    parser.add_argument("--dry", action="store_true", help="write no record")
-    arguments = parser.parse_args()
-    without_settings()
-    results = run([CUBE, *TRAINING], arguments.pairs, SAMPLE_S)
-    ok, why = verdict(results)
-    print(why)
-    if not arguments.dry:
-        record.write("matmul-native", "python bench/matmul_native.py", results, ok=ok, why=why)
+def measure_all(effort: command.Effort) -> command.Outcome:
+    shapes = [(16, 33, 12)] if effort.quick else [CUBE, *TRAINING]
+    results = run(shapes, effort.rounds, effort.sample_s)
+    return command.Outcome(results, *verdict(results))
 
 
 if __name__ == "__main__":
-    main()
+    without_settings()
+    command.run("matmul-native", __doc__, command.Effort(rounds=21, sample_s=0.02), measure_all)

@@ -8,7 +8,6 @@ float32 bound of tests/bounds.py.
 
 from __future__ import annotations
 
-import argparse
 import base64
 import contextlib
 import subprocess
@@ -18,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import command
 import numpy as np
 import pairs
 import record
@@ -32,8 +32,6 @@ KERNELS = ("relaxed", "simd")
 LOOPS = ((4, 8), (6, 8), (4, 16))
 """Rows and columns of the register tiles."""
 BIG = (1024, 1024, 1024)
-PAIRS = 21
-SAMPLE_S = 0.02
 LOOP_BOUND = 1e-6
 """Relative, of a register loop's sum, which is exact in float32."""
 
@@ -186,25 +184,13 @@ def verdict(results: Sequence[dict[str, Any]]) -> tuple[bool, str]:
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=PAIRS, help=f"pairs, {PAIRS} unless told")
-    parser.add_argument("--dry", action="store_true", help="write no record")
-    arguments = parser.parse_args()
-    with open_tab(arguments.pairs, SAMPLE_S) as tab:
-        results = run(tab, CUBE, TRAINING, BIG)
-    ok, why = verdict(results)
-    print(why)
-    if not arguments.dry:
-        record.write(
-            "matmul-tab",
-            "python bench/matmul_tab.py",
-            results,
-            ok=ok,
-            why=why,
-            browser=tab.version,
-        )
+def measure_all(effort: command.Effort) -> command.Outcome:
+    small = [(16, 33, 12)]
+    cube, *shapes, big = small * 2 if effort.quick else [CUBE, *TRAINING, BIG]
+    with open_tab(effort.rounds, effort.sample_s) as tab:
+        results = run(tab, cube, shapes, big)
+    return command.Outcome(results, *verdict(results), {"browser": tab.version})
 
 
 if __name__ == "__main__":
-    main()
+    command.run("matmul-tab", __doc__, command.Effort(rounds=21, sample_s=0.02), measure_all)

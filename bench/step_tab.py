@@ -35,6 +35,7 @@ def start_peer(effort: command.Effort, variant: str) -> Peer:
 def measure(effort: command.Effort) -> command.Outcome:
     torch.set_num_threads(THREADS)
     torch.manual_seed(0)
+    variants = VARIANTS[:1] if effort.quick else VARIANTS
     recipe = effort.recipe(PRESET)
     with open_tab() as page:
         ours = TabSession(page, BUILD, THREADS, recipe, VOCAB, TOKENS)
@@ -42,7 +43,7 @@ def measure(effort: command.Effort) -> command.Outcome:
         losses = ours.losses(CHECKED_STEPS)
         sides = {"ours": ours.step_side(), SCALAR: scalar.step_side()}
         theirs = {SCALAR: scalar.losses(CHECKED_STEPS)}
-        for variant in VARIANTS:
+        for variant in variants:
             peer = start_peer(effort, variant)
             theirs[variant] = peer.first_losses(TOKENS)
             sides[variant] = pairs.Side(peer.step)
@@ -52,7 +53,7 @@ def measure(effort: command.Effort) -> command.Outcome:
         browser = page.browser
     print("against: speed ours / theirs (quartiles), ms a step of each")
     results = []
-    for against in (*VARIANTS, SCALAR):
+    for against in (*variants, SCALAR):
         row = {
             "against": against,
             "preset": PRESET,

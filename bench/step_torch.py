@@ -8,26 +8,23 @@ are shown to train alike: one gradient and the first losses on the same batches.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import command
 import numpy as np
 import pairs
-import record
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from tabgpt import batches
 from tabgpt.backends.native import NativeSession
-from tabgpt.config import ModelConfig, Recipe, TrainConfig, preset
+from tabgpt.config import ModelConfig, Recipe, TrainConfig
 
 PRESET = "nanogpt-cpu"
 VOCAB = 65  # TinyShakespeare by characters
 THREADS = (1, 2)
 VARIANTS = ("eager", "compiled")
-PAIRS = 21
-SAMPLE_S = 0.2
 CHECKED_STEPS = 5
 LOSS_BOUND = 1e-5
 """Relative, of the first losses; two float32 implementations differ by a few 1e-7."""
@@ -126,11 +123,6 @@ class Peer:
         return self.step_on(self.tokens[index], self.tokens[index + 1])
 
 
-def make_recipe(**overrides: Any) -> Recipe:
-    """The preset at a constant rate, which is what the peer's optimizer does."""
-    return preset(PRESET, schedule="constant", warmup_steps=0, **overrides)
-
-
 def first_batch(peer: Peer, tokens: np.ndarray, step: int) -> tuple[torch.Tensor, torch.Tensor]:
     """The batch that the core draws for a step, [B,T] tokens and targets."""
     train, ctx = peer.train, len(peer.window)
@@ -216,17 +208,11 @@ def run(
     return results
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=PAIRS, help=f"pairs, {PAIRS} unless told")
-    parser.add_argument("--dry", action="store_true", help="write no record")
-    arguments = parser.parse_args()
-    results = run(make_recipe(), VARIANTS, arguments.pairs, SAMPLE_S)
-    ok, why = verdict(results)
-    print(why)
-    if not arguments.dry:
-        record.write("step-torch", "python bench/step_torch.py", results, ok=ok, why=why)
+def measure_all(effort: command.Effort) -> command.Outcome:
+    variants = VARIANTS[:1] if effort.quick else VARIANTS
+    results = run(effort.recipe(PRESET), variants, effort.rounds, effort.sample_s)
+    return command.Outcome(results, *verdict(results))
 
 
 if __name__ == "__main__":
-    main()
+    command.run("step-torch", __doc__, command.Effort(rounds=21, sample_s=0.2), measure_all)

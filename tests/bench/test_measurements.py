@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
 
+import command  # noqa: E402
 import matmul_native  # noqa: E402
 import matmul_tab  # noqa: E402
 import pairs  # noqa: E402
@@ -86,7 +87,7 @@ def test_native_step_is_compared_with_pytorch() -> None:
     pytest.importorskip("torch", reason="the extra interop has PyTorch")
     import step_torch
 
-    recipe = step_torch.make_recipe(n_layer=1, n_head=2, d_model=8, ctx=6, batch_size=2)
+    recipe = command.QUICK.recipe(step_torch.PRESET)
     results = step_torch.run(recipe, ["eager"], count=2, sample_s=SAMPLE_S)
     assert [row["threads"] for row in results] == [1, 2]
     assert_recorded("step-torch", results, *step_torch.verdict(results))
