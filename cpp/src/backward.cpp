@@ -22,8 +22,8 @@ const float* branch_gradient(const Model& m, const float* dout, size_t floats, c
 
 /** y[R,N] = x[R,K] W[K,N] + b: dx = dy W^T; dW += x^T dy; db += column sums of dy. */
 void linear_backward(const Model& m, float* dx, const float* dy, const float* x, uint32_t weight,
-                     uint32_t bias, size_t R, size_t K, size_t N) {
-  kernels::matmul(m.pool, m.workspace, Trans::NT, R, K, N, dy, m.p(weight), dx);
+                     uint32_t bias, size_t R, size_t K, size_t N, const Epilogue& of_dx = {}) {
+  kernels::matmul(m.pool, m.workspace, Trans::NT, R, K, N, dy, m.p(weight), dx, of_dx);
   kernels::matmul(m.pool, m.workspace, Trans::TN, K, N, R, x, dy, m.dp(weight), {.accumulate = true});
   kernels::bias_backward(m.pool, m.workspace, m.dp(bias), dy, R, N);
 }
@@ -36,8 +36,9 @@ void block_backward(const Model& m, const Batch& batch, uint32_t layer, const fl
 
   const float* d_mlp =
       branch_gradient(m, m.a(s.d_resid_out), R * C, m.dropout(batch, Site::mlp_residual, layer));
-  linear_backward(m, m.a(s.d_act), d_mlp, m.a(s.act), w.mlp_proj_w, w.mlp_proj_b, R, F, C);
-  kernels::gelu_backward(m.pool, m.a(s.d_fc), m.a(s.d_act), m.a(s.fc), R * F, m.gelu());
+  float* const d_act = m.a(s.d_act) == m.a(s.d_fc) ? nullptr : m.a(s.d_act);  // in "probe" alone
+  linear_backward(m, m.a(s.d_fc), d_mlp, m.a(s.act), w.mlp_proj_w, w.mlp_proj_b, R, F, C,
+                  {.pre_factor = d_act, .factor = m.a(s.slope)});
   linear_backward(m, m.a(s.d_ln_2), m.a(s.d_fc), m.a(s.ln_2), w.fc_w, w.fc_b, R, C, F);
   carry(m, s.d_resid_out, s.d_resid_mid, R * C);
   kernels::layernorm_backward(m.pool, m.workspace, m.a(s.d_resid_mid), m.dp(w.ln_2_w), m.dp(w.ln_2_b),

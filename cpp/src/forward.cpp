@@ -52,7 +52,7 @@ void block_forward(const Model& m, const Batch& batch, uint32_t layer, const flo
   kernels::layernorm_forward(m.pool, m.a(s.ln_2), m.a(s.ln_2_mean), m.a(s.ln_2_rstd), m.a(s.resid_mid),
                              m.p(w.ln_2_w), m.p(w.ln_2_b), R, C);
   kernels::matmul(m.pool, m.workspace, Trans::NN, R, F, C, m.a(s.ln_2), m.p(w.fc_w), m.a(s.act),
-                  {.bias = m.p(w.fc_b), .pre_gelu = m.a(s.fc), .gelu = m.gelu()});
+                  {.bias = m.p(w.fc_b), .pre_gelu = m.a(s.fc), .slope = m.a(s.slope), .gelu = m.gelu()});
   const Dropout mlp_dropout = m.dropout(batch, Site::mlp_residual, layer);
   kernels::matmul(m.pool, m.workspace, Trans::NN, R, C, F, m.a(s.act), m.p(w.mlp_proj_w), m.a(s.resid_out),
                   {.bias = m.p(w.mlp_proj_b), .dropout = &mlp_dropout, .residual = m.a(s.resid_mid)});

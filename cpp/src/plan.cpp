@@ -99,7 +99,8 @@ void Plan::forward_slots(const Config& config) {
     b.ln_2 = add(h + "ln_2.out", Axes::BTN, C, f(at.ln_2), f(at.fc));
     b.ln_2_mean = add(h + "ln_2.mean", Axes::BT, 1, f(at.ln_2), f(at.ln_2));
     b.ln_2_rstd = add(h + "ln_2.rstd", Axes::BT, 1, f(at.ln_2), f(at.ln_2));
-    if (mode != Mode::infer) b.fc = add(h + "mlp.fc", Axes::BTN, F, f(at.fc), f(at.fc));
+    if (mode == Mode::probe) b.fc = add(h + "mlp.fc", Axes::BTN, F, f(at.fc), f(at.fc));
+    if (mode != Mode::infer) b.slope = add("", Axes::BTN, F, f(at.fc), f(at.fc));
     b.act = add(h + "mlp.act", Axes::BTN, F, f(at.fc), f(at.mlp_proj));
     b.resid_out = add(h + "resid_out", Axes::BTN, C, f(at.mlp_proj), f(at.mlp_proj));
     x = b.resid_out;
@@ -141,7 +142,7 @@ void Plan::backward_slots(const Config& config) {
     b.d_ln_1 = add(h + "ln_1.out", Axes::BTN, C, t(at.d_qkv), t(at.d_ln_1));
 
     keep_until(b.act, t(at.d_mlp_proj));
-    keep_until(b.fc, t(at.d_mlp_proj));
+    keep_until(b.slope, t(at.d_mlp_proj));
     keep_until(b.ln_2, t(at.d_fc));
     for (uint32_t slot : {b.resid_mid, b.ln_2_mean, b.ln_2_rstd}) keep_until(slot, t(at.d_ln_2));
     for (uint32_t slot : {b.attn, b.lse, b.qkv}) keep_until(slot, t(at.d_attn));

@@ -42,7 +42,8 @@ struct Slot {
 /** A block's activations and their gradients, as indices into Plan::slots. */
 struct BlockSlots {
   uint32_t ln_1, ln_1_mean, ln_1_rstd, qkv, lse, attn, resid_mid, ln_2, ln_2_mean, ln_2_rstd;
-  uint32_t fc = kNoSlot;  ///< absent from "infer": only the backward pass reads what precedes GELU
+  uint32_t fc = kNoSlot;     ///< what precedes GELU; "probe" only
+  uint32_t slope = kNoSlot;  ///< gelu'(fc), which is all that the backward pass needs; absent from "infer"
   uint32_t act, resid_out;
   uint32_t d_resid_out, d_act, d_fc, d_ln_2, d_resid_mid, d_attn, d_qkv, d_ln_1;
 };

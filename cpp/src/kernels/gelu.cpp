@@ -1,4 +1,5 @@
-/** gelu_forward, gelu_backward: elementwise, both GELUs (math.hpp). */
+/** gelu_forward, gelu_backward: elementwise, both GELUs (math.hpp); alone here, in training they are part of
+ * a product's epilogue. */
 #include "isa.hpp"
 #include "math.hpp"
 

@@ -47,13 +47,16 @@ Grid task_grid(size_t m, size_t n) {
   return {rows, columns, divide_up(m, rows), divide_up(n, columns)};
 }
 
-/** bias, GELU, dropout, residual on the rows x columns of out that start at (row, column). */
+/** bias, GELU, dropout, residual, factor on the rows x columns of out that start at (row, column). */
 void apply_epilogue(const Epilogue& e, float* out, size_t N, size_t row, size_t column, size_t rows,
                     size_t columns) {
   for (size_t i = row; i < row + rows; i++) {
     float* const y = out + i * N + column;
     const float* const residual = e.residual == nullptr ? nullptr : e.residual + i * N + column;
     float* const pre_gelu = e.pre_gelu == nullptr ? nullptr : e.pre_gelu + i * N + column;
+    float* const slope = e.slope == nullptr ? nullptr : e.slope + i * N + column;
+    float* const pre_factor = e.pre_factor == nullptr ? nullptr : e.pre_factor + i * N + column;
+    const float* const factor = e.factor == nullptr ? nullptr : e.factor + i * N + column;
     float factors[mask_group];
     for (size_t j0 = 0; j0 < columns; j0 += mask_group) {
       const size_t count = smaller(mask_group, columns - j0);
@@ -65,10 +68,16 @@ void apply_epilogue(const Epilogue& e, float* out, size_t N, size_t row, size_t 
         if (e.bias != nullptr) x = x + load_n(e.bias + column + j, n);
         if (e.gelu != Gelu::none) {
           if (pre_gelu != nullptr) store_n(pre_gelu + j, x, n);
-          x = gelu_value(x, e.gelu).y;
+          const GeluValue value = gelu_value(x, e.gelu);
+          if (slope != nullptr) store_n(slope + j, value.slope, n);
+          x = value.y;
         }
         if (masked) x = x * load_n(factors + jj, n);
         if (residual != nullptr) x = x + load_n(residual + j, n);
+        if (factor != nullptr) {
+          if (pre_factor != nullptr) store_n(pre_factor + j, x, n);
+          x = x * load_n(factor + j, n);
+        }
         store_n(y + j, x, n);
       });
     }
@@ -113,7 +122,7 @@ void matmul(Pool& pool, void* workspace, Trans trans, size_t M, size_t N, size_t
   float* const packed_a = static_cast<float*>(workspace);
   float* const packed_b = packed_a + round_up(block_m * block_k, 16);
   const bool has_epilogue = epilogue.bias != nullptr || epilogue.gelu != Gelu::none ||
-                            epilogue.residual != nullptr ||
+                            epilogue.residual != nullptr || epilogue.factor != nullptr ||
                             (epilogue.dropout != nullptr && epilogue.dropout->threshold != 0);
 
   for (size_t n0 = 0; n0 < N; n0 += block_n) {

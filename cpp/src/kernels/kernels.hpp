@@ -32,9 +32,12 @@ enum class Gelu { none, tanh, erf };
 struct Epilogue {
   const float* bias = nullptr;  ///< [N]
   float* pre_gelu = nullptr;    ///< [M,N], receives AB + bias when gelu != none
+  float* slope = nullptr;       ///< [M,N], receives gelu'(AB + bias), for the way back
   Gelu gelu = Gelu::none;
   const Dropout* dropout = nullptr;  ///< element index = row * N + column
   const float* residual = nullptr;   ///< [M,N], added last
+  float* pre_factor = nullptr;       ///< [M,N], receives what comes before `factor`
+  const float* factor = nullptr;     ///< [M,N], multiplied in last (not with the others)
   bool accumulate = false;           ///< out += instead of out = (alone; not with the others)
 };
 
