@@ -100,13 +100,21 @@ void attention_decode(Pool& pool, void* workspace, float* out, const float* q, c
     const float *const k = k_cache + h * ctx * D, *const v = v_cache + h * ctx * D, *const query = q + h * D;
     float* const y = out + h * D;
     float largest = masked_score;
-    for (size_t t = 0; t < n; t++) {
-      vf products = splat(0.0f);
+    // Four keys, and below four vectors of channels, at a time: chains of sums that do not wait for each
+    // other.
+    for (size_t t = 0; t < n; t += 4) {
+      const size_t keys = smaller(4, n - t);
+      const float* rows[4];
+      for (size_t i = 0; i < 4; i++) rows[i] = k + (t + (i < keys ? i : 0)) * D;
+      vf products[4] = {};
       for_vectors(D, [&](size_t d, auto count) {
-        products = madd(load_n(query + d, count), load_n(k + t * D + d, count), products);
+        const vf q_d = load_n(query + d, count);
+        for (size_t i = 0; i < 4; i++) products[i] = madd(q_d, load_n(rows[i] + d, count), products[i]);
       });
-      scores[t] = sum(products) * scale;
-      largest = scores[t] > largest ? scores[t] : largest;
+      for (size_t i = 0; i < keys; i++) {
+        scores[t + i] = sum(products[i]) * scale;
+        largest = scores[t + i] > largest ? scores[t + i] : largest;
+      }
     }
     vf totals = splat(0.0f);
     for_vectors(n, [&](size_t t, auto count) {
@@ -116,10 +124,18 @@ void attention_decode(Pool& pool, void* workspace, float* out, const float* q, c
       store_n(scores + t, p, count);
     });
     const vf inverse = splat(1.0f / sum(totals));
-    for_vectors(D, [&](size_t d, auto count) {
+    size_t d = 0;
+    for (; d + 4 * lanes <= D; d += 4 * lanes) {
+      vf y_d[4] = {};
+      for (size_t t = 0; t < n; t++)
+        for (size_t j = 0; j < 4; j++)
+          y_d[j] = madd(splat(scores[t]), load(v + t * D + d + j * lanes), y_d[j]);
+      for (size_t j = 0; j < 4; j++) store(y + d + j * lanes, y_d[j] * inverse);
+    }
+    for_vectors(D - d, [&](size_t i, auto count) {
       vf y_d = splat(0.0f);
-      for (size_t t = 0; t < n; t++) y_d = madd(splat(scores[t]), load_n(v + t * D + d, count), y_d);
-      store_n(y + d, y_d * inverse, count);
+      for (size_t t = 0; t < n; t++) y_d = madd(splat(scores[t]), load_n(v + t * D + d + i, count), y_d);
+      store_n(y + d + i, y_d * inverse, count);
     });
   });
 }
