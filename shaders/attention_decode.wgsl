@@ -50,8 +50,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         sum.y = sum.y + weights[k] * v_cache[value + WIDTH];
       }
     }
-    acc = acc * correction + sum;
-    workgroupBarrier();  // before the weights are overwritten
+    acc = acc * correction + sum;  // the next block's maximum waits for all before the weights change
   }
   if (thread < p.head_dim) {
     out[q + thread] = acc.x / total;

@@ -70,8 +70,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         sum.y = sum.y + weights[k] * qkv[value + WIDTH];
       }
     }
-    acc = acc * correction + sum;
-    workgroupBarrier();  // before the weights are overwritten
+    acc = acc * correction + sum;  // the next block's maximum waits for all before the weights change
   }
   let y = (b * p.length + i) * width + h * p.head_dim + thread;
   if (thread < p.head_dim) {
