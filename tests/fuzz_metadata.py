@@ -48,6 +48,8 @@ class Loose(Exception):
 
 def parse(text: str) -> Values:
     def number(digits: str) -> Any:
+        if len(digits) > 4000:  # Python's limit is 4300
+            raise Loose
         value = float(digits)
         exact = value.is_integer() and abs(value) < 2**53
         return int(digits) if exact and digits.lstrip("-").isdigit() else value

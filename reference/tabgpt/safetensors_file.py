@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
@@ -217,10 +218,17 @@ def _check_finite(path: Path, name: str, array: Array) -> None:
 
 
 def write_atomically(path: Path, tensors: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
-    """A new file beside it, flushed to the disk, then renamed over: never half a file."""
-    partial = path.with_name(f".{path.name}.partial")
+    """A new file beside it, flushed to the disk, then renamed over: never half a file.
+
+    The new file has a folder of its own, since the library first writes another beside it, by a
+    random name that a kill leaves behind.
+    """
+    work = path.with_name(f".{path.name}.partial")
+    partial = work / path.name
     contiguous = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
     try:
+        remove(work)
+        work.mkdir()
         partial.touch()
         mode = partial.stat().st_mode
         safetensors.numpy.save_file(contiguous, partial, metadata=dict(metadata))
@@ -228,17 +236,21 @@ def write_atomically(path: Path, tensors: Mapping[str, Array], metadata: Mapping
         _sort_metadata(partial)
         commit(partial, path)
     except (OSError, safetensors.SafetensorError) as error:
-        remove(partial)
         raise CheckpointError(
             f"cannot write {path}: {error}. What was there before is untouched; check the "
             f"folder's permissions and free space"
         ) from None
+    finally:
+        remove(work)
 
 
 def remove(path: Path) -> None:
-    """Where it is there, and as well as it goes: a file system may have become read-only."""
+    """A file or a folder, as well as it goes: a file system may have become read-only."""
     with suppress(OSError):
-        path.unlink(missing_ok=True)
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _sort_metadata(path: Path) -> None:

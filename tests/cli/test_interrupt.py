@@ -103,8 +103,12 @@ def test_a_resume_removes_what_a_kill_left_of_another_save(folder: Path) -> None
     options = (*OPTIONS, "--autosave-seconds", 0)
     finish(folder, *options, "--out", "whole")
     finish(folder, *options, "--out", "killed")
-    for name in ("optimizer-000095.safetensors", ".optimizer-000101.safetensors.partial"):
-        (folder / "killed" / name).write_bytes(b"moments")
+    for name in ("optimizer-000095.safetensors", ".metrics.jsonl.partial"):
+        (folder / "killed" / name).write_bytes(b"")
+    for name in ("optimizer-000101.safetensors", "model.safetensors"):
+        work = folder / "killed" / f".{name}.partial"
+        work.mkdir()
+        (work / ".tmpQcSwbw").write_bytes(b"the library's own beginning")
     finish(folder, "train", "--resume", "killed", "--threads", 1)
     assert_same(folder / "whole", folder / "killed")
 
