@@ -39,7 +39,7 @@ MUTANTS = [
     _core(
         "backward.cpp",
         "weight gradients are not accumulated over micro-batches",
-        "m.dp(weight), {.accumulate = true}",
+        "m.dp(weight), {.accumulate = add}",
         "m.dp(weight), {.accumulate = false}",
     ),
     _core(
@@ -57,7 +57,7 @@ MUTANTS = [
     _core(
         "head.cpp",
         "the head's gradient replaces wte's",
-        "m.dp(m.layout.wte), {.accumulate = true}",
+        "m.dp(m.layout.wte), {.accumulate = add}",
         "m.dp(m.layout.wte), {.accumulate = false}",
     ),
     _core(

@@ -22,8 +22,9 @@ float* chunk_forward(const Model& m, const Batch& batch, size_t begin, size_t ro
   return z;
 }
 
-/** dlogits = (softmax - onehot) * scale; dln_f.out = dlogits wte; dwte += dlogits^T ln_f.out. */
-void chunk_backward(const Model& m, const Batch& batch, size_t begin, size_t rows, float* z, float scale) {
+/** dlogits = (softmax - onehot) * scale; dln_f.out = dlogits wte; dwte (+)= dlogits^T ln_f.out. */
+void chunk_backward(const Model& m, const Batch& batch, size_t begin, size_t rows, float* z, float scale,
+                    bool add) {
   const size_t V = m.config.vocab_size, C = m.config.d_model;
   float* dz = z;
   if (m.plan.mode == Mode::probe) {
@@ -34,7 +35,7 @@ void chunk_backward(const Model& m, const Batch& batch, size_t begin, size_t row
   kernels::matmul(m.pool, m.workspace, Trans::NN, rows, C, V, dz, m.p(m.layout.wte),
                   m.a(m.plan.d_ln_f) + begin * C);
   kernels::matmul(m.pool, m.workspace, Trans::TN, V, C, rows, dz, m.a(m.plan.ln_f) + begin * C,
-                  m.dp(m.layout.wte), {.accumulate = true});
+                  m.dp(m.layout.wte), {.accumulate = add});
 }
 
 double sum_of_losses(const Model& m, size_t rows) {
@@ -53,10 +54,10 @@ double loss_sum(const Model& m, const Batch& batch) {
   return sum_of_losses(m, batch.rows());
 }
 
-double head_backward(const Model& m, const Batch& batch, float scale) {
+double head_backward(const Model& m, const Batch& batch, float scale, bool add) {
   for (size_t begin = 0; begin < batch.rows(); begin += m.plan.head_rows) {
     const size_t rows = std::min<size_t>(m.plan.head_rows, batch.rows() - begin);
-    chunk_backward(m, batch, begin, rows, chunk_forward(m, batch, begin, rows), scale);
+    chunk_backward(m, batch, begin, rows, chunk_forward(m, batch, begin, rows), scale, add || begin > 0);
   }
   return sum_of_losses(m, batch.rows());
 }

@@ -5,7 +5,7 @@
 
 namespace tabgpt {
 
-/** loss_sum, and dln_f.out and wte's part of the gradient of `scale` * sum. */
-double head_backward(const Model& model, const Batch& batch, float scale);
+/** loss_sum, and dln_f.out and wte's part of the gradient of `scale` * sum, added to what is there or not. */
+double head_backward(const Model& model, const Batch& batch, float scale, bool add);
 
 }  // namespace tabgpt

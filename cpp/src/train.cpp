@@ -22,8 +22,6 @@ bool Session::set_step_number(uint64_t step) {
   return true;
 }
 
-void Session::zero_gradients() { std::memset(gradients_.floats(), 0, layout_.total_floats * sizeof(float)); }
-
 bool Session::step() {
   if (!needs_gradients("a step") || !set_step_number(step_)) return false;
   if (corpus_.empty()) return fail("a step needs a corpus; call set_tokens first");
@@ -31,13 +29,13 @@ bool Session::step() {
   const Model m = model();
 
   pass_over(B, T);
-  zero_gradients();
   double sum = 0;
   for (uint32_t micro = 0; micro < n_micro; ++micro) {
     const Batch batch =
         training_batch(config_, corpus_.split().train, static_cast<uint32_t>(step_), micro, batch_);
     forward(m, batch);
-    sum += loss_sum_and_backward(m, batch, static_cast<float>(1.0 / static_cast<double>(B * T * n_micro)));
+    const auto scale = static_cast<float>(1.0 / static_cast<double>(B * T * n_micro));
+    sum += loss_sum_and_backward(m, batch, scale, micro > 0);
   }
   const double loss = sum / static_cast<double>(B * T * n_micro);
   const double norm = std::sqrt(
@@ -82,9 +80,8 @@ bool Session::loss_and_grads(const Batch& batch) {
   const Model m = model();
   const auto rows = static_cast<double>(batch.rows());
   pass_over(batch.B, batch.T);
-  zero_gradients();
   forward(m, batch);
-  metrics_.loss = loss_sum_and_backward(m, batch, static_cast<float>(1.0 / rows)) / rows;
+  metrics_.loss = loss_sum_and_backward(m, batch, static_cast<float>(1.0 / rows), false) / rows;
   return true;
 }
 

@@ -70,9 +70,10 @@ void logits(const Model& model, const float* x, size_t rows, float* out);
 double loss_sum(const Model& model, const Batch& batch);
 
 /**
- * The same, then gradients of `scale` * sum of losses: adds to every gradient
- * tensor and leaves the activations' gradients in the plan's places.
+ * The same, then gradients of `scale` * sum of losses: added to every gradient
+ * tensor, or put in its place where not `add`; leaves the activations'
+ * gradients in the plan's places.
  */
-double loss_sum_and_backward(const Model& model, const Batch& batch, float scale);
+double loss_sum_and_backward(const Model& model, const Batch& batch, float scale, bool add);
 
 }  // namespace tabgpt

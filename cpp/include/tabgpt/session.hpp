@@ -87,7 +87,6 @@ class Session {
   Model model();
   bool needs_gradients(const char* what) const;
   void pass_over(size_t B, size_t T) { seen_B_ = B, seen_T_ = T; }
-  void zero_gradients();
   void update(double norm);
 
   const Config config_;
