@@ -18,21 +18,13 @@ export interface TrajectoryRun {
 /** Runs all steps and the validation loss. Throws TabgptError where the build cannot. */
 export async function runTrajectory(run: TrajectoryRun): Promise<Verdict> {
   const { planner, build, threads, wasmUrl, trajectory, weights, onStep } = run;
-  const { config, tokens, losses, val_loss: valLoss, bound } = trajectory;
+  const { config, tokens, bound } = trajectory;
   const { memory } = planner.plan(config, "train", threads, tokens.length);
   const core = await Core.load({ build, baseUrl: wasmUrl, bytes: memoryFor(memory, threads), threads });
   const session = new Session(core, config, "train", threads);
   try {
-    session.setTokens(Uint32Array.from(tokens));
-    session.initWeights();
-    for (const { name, values } of weights) session.setTensor(name, values);
     const begun = performance.now();
-    const differences = losses.map((expected) => {
-      const { step, loss } = session.step();
-      onStep(step);
-      return relative(loss, expected);
-    });
-    differences.push(relative(session.evaluate("val"), valLoss));
+    const differences = follow(session, trajectory, weights, onStep);
     const worst = Math.max(...differences.map((difference) => (Number.isNaN(difference) ? Infinity : difference)));
     const seconds = (performance.now() - begun) / 1000;
     const { isa } = core;
@@ -40,6 +32,24 @@ export async function runTrajectory(run: TrajectoryRun): Promise<Verdict> {
   } finally {
     session.close();
   }
+}
+
+/** Trains a session along the trajectory; relative differences of its losses, the validation loss last. */
+export function follow(
+  session: Session,
+  { tokens, losses, val_loss: valLoss }: Trajectory,
+  weights: NamedTensor[],
+  onStep: (step: number) => void,
+): number[] {
+  session.setTokens(Uint32Array.from(tokens));
+  session.initWeights();
+  for (const { name, values } of weights) session.setTensor(name, values);
+  const differences = losses.map((expected) => {
+    const { step, loss } = session.step();
+    onStep(step);
+    return relative(loss, expected);
+  });
+  return [...differences, relative(session.evaluate("val"), valLoss)];
 }
 
 function relative(value: number, expected: number): number {

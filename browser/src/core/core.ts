@@ -12,6 +12,8 @@ export interface CoreOptions {
   baseUrl: string;
   /** Bytes of memory at the start. */
   bytes: number;
+  /** Bytes that it may grow to; none beyond `bytes` by default, since a plan says what a run takes. */
+  maximum?: number;
   /** Threads a session may use; workers for all but the first are started before this resolves. */
   threads: number;
 }
@@ -24,12 +26,12 @@ export class Core {
   readonly build: Build;
   readonly threads: number;
   readonly abi: Abi;
-  readonly #memory: WebAssembly.Memory;
+  readonly memory: WebAssembly.Memory;
 
   private constructor(options: CoreOptions, memory: WebAssembly.Memory, abi: Abi) {
     this.build = options.build;
     this.threads = options.threads;
-    this.#memory = memory;
+    this.memory = memory;
     this.abi = abi;
   }
 
@@ -45,7 +47,7 @@ export class Core {
     }
     let memory: WebAssembly.Memory;
     try {
-      memory = makeMemory(options.bytes, options.bytes, build.threads, build.address);
+      memory = makeMemory(options.bytes, options.maximum ?? options.bytes, build.threads, build.address);
     } catch (error) {
       throw new TabgptError(
         `the browser refused ${gib(options.bytes)} GiB of memory (${messageOf(error)}); ` +
@@ -86,15 +88,15 @@ export class Core {
 
   /** Bytes of linear memory; a view lives until the memory grows, so never keep one. */
   bytes(pointer: number, length: number): Uint8Array {
-    return new Uint8Array(this.#memory.buffer, pointer, length);
+    return new Uint8Array(this.memory.buffer, pointer, length);
   }
 
   floats(pointer: number, length: number): Float32Array {
-    return new Float32Array(this.#memory.buffer, pointer, length);
+    return new Float32Array(this.memory.buffer, pointer, length);
   }
 
   get memoryBytes(): number {
-    return this.#memory.buffer.byteLength;
+    return this.memory.buffer.byteLength;
   }
 
   /** Of these, what the core has allocated and not freed. */
@@ -105,7 +107,7 @@ export class Core {
   /** Reads C text at a pointer; "" for NULL. */
   text(pointer: number): string {
     if (pointer === 0) return "";
-    const memory = new Uint8Array(this.#memory.buffer);
+    const memory = new Uint8Array(this.memory.buffer);
     const end = memory.indexOf(0, pointer);
     // TextDecoder refuses views of shared memory: slice copies.
     return new TextDecoder().decode(memory.slice(pointer, end));
