@@ -90,8 +90,7 @@ void multiply_panels(size_t rows, size_t columns, size_t k, const float* a, cons
                      size_t ldc, bool accumulate) {
   for (size_t j = 0; j < columns; j += tile_columns) {
     for (size_t i = 0; i < rows; i += tile_rows) {
-      const auto tile =
-          multiply<tile_rows, tile_vectors>(k, a + i * k, 1, tile_rows, b + j * k, tile_columns);
+      const auto tile = multiply_packed<tile_rows, tile_vectors>(k, a + i * k, b + j * k);
       float* const c = out + i * ldc + j;
       const size_t m = smaller(tile_rows, rows - i), n = smaller(tile_columns, columns - j);
       if (m == tile_rows && n == tile_columns) {

@@ -47,6 +47,47 @@ TABGPT_INLINE Tile<MR, NV> multiply(size_t K, const float* a, size_t a_row, size
   return t;
 }
 
+/** Hides what is known of p, so that loads at constant distances from it stay loads at constant distances. */
+TABGPT_INLINE void forget(const float*& p) {
+#if defined(__wasm__)
+  asm volatile("" : "+r"(p));
+#else
+  (void)p;
+#endif
+}
+
+/**
+ * The same from packed panels, a[K][MR] and b[K][NV * lanes]: what a product spends its time in.
+ *
+ * Left alone, LLVM counts k and multiplies it anew into every address; unrolled in one basic block, it sorts
+ * the sums of one accumulator together, for which V8 has not the registers. The way out between two steps
+ * keeps them apart, and V8's look for interrupts comes once in four.
+ */
+template <size_t MR, size_t NV>
+TABGPT_INLINE Tile<MR, NV> multiply_packed(size_t K, const float* a, const float* b) {
+  Tile<MR, NV> t;
+  for (size_t i = 0; i < MR; i++)
+    for (size_t j = 0; j < NV; j++) t.sum[i][j] = splat(0.0f);
+  if (K == 0) return t;
+  const float* const end = b + K * NV * lanes;
+  const auto step = [&]() __attribute__((always_inline)) {
+    forget(a);
+    forget(b);
+    vf row[NV];
+    for (size_t j = 0; j < NV; j++) row[j] = load(b + j * lanes);
+    for (size_t i = 0; i < MR; i++) {
+      const vf x = splat(a[i]);
+      for (size_t j = 0; j < NV; j++) t.sum[i][j] = madd(x, row[j], t.sum[i][j]);
+    }
+    a += MR;
+    b += NV * lanes;
+    return b != end;
+  };
+  while (step() && step() && step() && step()) {
+  }
+  return t;
+}
+
 template <size_t MR, size_t NV>
 TABGPT_INLINE void put(const Tile<MR, NV>& t, float* c, size_t ldc, bool accumulate) {
   for (size_t i = 0; i < MR; i++)

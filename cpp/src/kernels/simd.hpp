@@ -136,19 +136,45 @@ TABGPT_INLINE void transpose4(float* to, size_t to_row, const float* from, size_
   for (size_t j = 0; j < 4; j++) *reinterpret_cast<v4_unaligned*>(to + j * to_row) = columns[j];
 }
 
+/** The same for i < 2: the last rows of a tile of 6. */
+TABGPT_INLINE void transpose2(float* to, size_t to_row, const float* from, size_t from_row,
+                              float factor = 1.0f) {
+  typedef float v4 __attribute__((vector_size(16)));
+  typedef int64_t v2 __attribute__((vector_size(16)));
+  typedef float v4_unaligned __attribute__((vector_size(16), aligned(4), may_alias));
+  typedef int64_t pair_unaligned __attribute__((aligned(4), may_alias));
+  const v4 a = *reinterpret_cast<const v4_unaligned*>(from) * factor,
+           b = *reinterpret_cast<const v4_unaligned*>(from + from_row) * factor;
+  const v2 low = (v2)__builtin_shufflevector(a, b, 0, 4, 1, 5),
+           high = (v2)__builtin_shufflevector(a, b, 2, 6, 3, 7);
+  *reinterpret_cast<pair_unaligned*>(to) = low[0];
+  *reinterpret_cast<pair_unaligned*>(to + to_row) = low[1];
+  *reinterpret_cast<pair_unaligned*>(to + 2 * to_row) = high[0];
+  *reinterpret_cast<pair_unaligned*>(to + 3 * to_row) = high[1];
+}
+
 /** to[j][i] = factor * from[i][j] for i < rows, j < columns. */
 static inline void transpose(float* to, size_t to_row, const float* from, size_t from_row, size_t rows,
                              size_t columns, float factor = 1.0f) {
-  for (size_t i0 = 0; i0 < rows; i0 += 4) {
-    for (size_t j0 = 0; j0 < columns; j0 += 4) {
-      if (i0 + 4 <= rows && j0 + 4 <= columns) {
-        transpose4(to + j0 * to_row + i0, to_row, from + i0 * from_row + j0, from_row, factor);
-        continue;
+  typedef float v4 __attribute__((vector_size(16)));
+  typedef float v4_unaligned __attribute__((vector_size(16), aligned(4), may_alias));
+  const size_t whole = columns / 4 * 4;
+  for (size_t i = 0, step; i < rows; i += step) {
+    step = rows - i >= 4 ? 4 : rows - i >= 2 ? 2 : 1;
+    const float* const source = from + i * from_row;
+    size_t j = 0;
+    if (step == 4) {
+      for (; j < whole; j += 4) transpose4(to + j * to_row + i, to_row, source + j, from_row, factor);
+    } else if (step == 2) {
+      for (; j < whole; j += 4) transpose2(to + j * to_row + i, to_row, source + j, from_row, factor);
+    } else {
+      for (; j < whole; j += 4) {
+        const v4 x = *reinterpret_cast<const v4_unaligned*>(source + j) * factor;
+        for (size_t jj = 0; jj < 4; jj++) to[(j + jj) * to_row + i] = x[jj];
       }
-      for (size_t i = i0; i < rows && i < i0 + 4; i++)
-        for (size_t j = j0; j < columns && j < j0 + 4; j++)
-          to[j * to_row + i] = factor * from[i * from_row + j];
     }
+    for (; j < columns; j++)
+      for (size_t ii = 0; ii < step; ii++) to[j * to_row + i + ii] = factor * source[ii * from_row + j];
   }
 }
 
