@@ -4,7 +4,8 @@
  *
  * Fused, a row's factor stays in a register: V8 cannot take half of one instruction out of the loop. Without
  * fusing, the products of constant factors would all be hoisted and only the additions measured, so each row
- * broadcasts its factor anew from 1 KiB that stays in the first-level cache, as a matrix product has to.
+ * broadcasts its factor anew from 1 KiB that stays in the first-level cache, as a matrix product has to; and
+ * each vector of the row is a value of its own, or V8 sees that columns share their products and skips them.
  *
  * sum_<rows>x<columns>(turns) returns the sum of the tile, which the caller compares with
  * turns * rows * columns * (factor * row) + the sum of 0, 1, ..., rows * columns - 1.
@@ -15,13 +16,15 @@ namespace {
 
 constexpr int lanes = 4, factors = 256;
 // All equal, which no compiler may assume of writable memory.
-volatile float the_factor = 0.5f, the_row = 0.001953125f;
+volatile float the_factor = 0.5f;
+volatile float the_row[4] = {0.001953125f, 0.001953125f, 0.001953125f, 0.001953125f};
 float table[factors + 8];
 
 template <int rows, int vectors>
 float sum(unsigned turns) {
   for (float& factor : table) factor = the_factor;
-  const v128_t row[2] = {wasm_f32x4_splat(the_row), wasm_f32x4_splat(the_row)};
+  v128_t row[vectors];
+  for (int j = 0; j < vectors; j++) row[j] = wasm_f32x4_splat(the_row[j]);
   v128_t tile[rows][vectors];
   for (int i = 0; i < rows; i++)
     for (int j = 0; j < vectors; j++) {
@@ -41,9 +44,9 @@ float sum(unsigned turns) {
 #endif
       for (int j = 0; j < vectors; j++) {
 #ifdef __wasm_relaxed_simd__
-        tile[i][j] = wasm_f32x4_relaxed_madd(x, row[j % 2], tile[i][j]);
+        tile[i][j] = wasm_f32x4_relaxed_madd(x, row[j], tile[i][j]);
 #else
-        tile[i][j] = wasm_f32x4_add(tile[i][j], wasm_f32x4_mul(x, row[j % 2]));
+        tile[i][j] = wasm_f32x4_add(tile[i][j], wasm_f32x4_mul(x, row[j]));
 #endif
       }
     }
