@@ -21,6 +21,7 @@ constexpr size_t norm_chunks = 256;
 constexpr size_t round_up(size_t n, size_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 constexpr size_t divide_up(size_t n, size_t by) { return n / by + (n % by != 0); }
 constexpr size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+constexpr size_t larger(size_t a, size_t b) { return a < b ? b : a; }
 
 /** A fixed cut of [0, n) into equal chunks (the last may be shorter). Depends on n alone, never on the
  * threads. */

@@ -5,8 +5,9 @@
  * of tile_columns (so NN, NT and TN differ only in how a panel is filled), then run a grid of tasks, each a
  * rectangle of register tiles. An output tile belongs to one task and sums its K blocks in order, so the
  * result is the same for any number of threads. Panels are padded with zeros: edge tiles run the same code
- * into a buffer.
+ * into a buffer. A few rows take a way of their own (gemm_few.hpp).
  */
+#include "gemm_few.hpp"
 #include "gemm_pack.hpp"
 #include "isa.hpp"
 #include "masks.hpp"
@@ -116,13 +117,23 @@ void matmul(Pool& pool, void* workspace, Trans trans, size_t M, size_t N, size_t
   const Strided a = trans == Trans::TN ? Strided{A, 1, M} : Strided{A, K, 1};
   const Strided b =
       trans == Trans::NT ? Strided{B, K, 1} : Strided{B, 1, N};  // "row" of b: a column of op(B)
+  const bool has_epilogue = epilogue.bias != nullptr || epilogue.gelu != Gelu::none ||
+                            epilogue.residual != nullptr || epilogue.factor != nullptr ||
+                            (epilogue.dropout != nullptr && epilogue.dropout->threshold != 0);
+  if (M <= few_rows) {
+    const Chunks columns = chunks(N, larger(few_columns, few_task_products / (M * K + 1)), 16, few_columns);
+    pool.parallel_for(columns.count, [&](size_t task, size_t) {
+      const size_t begin = columns.begin(task), end = columns.end(task);
+      multiply_few(M, K, a, b, N, out, begin, end, epilogue.accumulate);
+      if (has_epilogue) apply_epilogue(epilogue, out, N, 0, begin, M, end - begin);
+    });
+    return;
+  }
+
   const size_t block_m = even_block(M, gemm_m, tile_rows), block_n = even_block(N, gemm_n, tile_columns);
   const size_t block_k = K == 0 ? 1 : even_block(K, gemm_k, 4);
   float* const packed_a = static_cast<float*>(workspace);
   float* const packed_b = packed_a + round_up(block_m * block_k, 16);
-  const bool has_epilogue = epilogue.bias != nullptr || epilogue.gelu != Gelu::none ||
-                            epilogue.residual != nullptr || epilogue.factor != nullptr ||
-                            (epilogue.dropout != nullptr && epilogue.dropout->threshold != 0);
 
   for (size_t n0 = 0; n0 < N; n0 += block_n) {
     const size_t n = smaller(block_n, N - n0);
