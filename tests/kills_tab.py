@@ -50,6 +50,7 @@ RECIPE: dict[str, Any] = {
 }
 LONGEST_LIFE_S = 2.5
 """Of a tab after its Start or Resume; a whole run takes about as long."""
+PATIENCE_S = 10
 DEATHS = {"renderer killed": 8, "browser killed": 1, "page closed": 1}
 """With their weights."""
 
@@ -115,18 +116,19 @@ def processes(profile: Path) -> dict[int, str]:
     return mine
 
 
-def page_renderer(mine: dict[int, str]) -> int:
-    """The one with the page and its workers, by its threads: the browser keeps a spare at hand."""
-    renderers = [pid for pid, args in mine.items() if "--type=renderer" in args]
-    return max(renderers, key=lambda pid: len(list(Path(f"/proc/{pid}/task").iterdir())))
-
-
 def kill(pids: list[int]) -> None:
     for pid in pids:
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             continue
+
+
+def wait_until_gone(pids: list[int]) -> None:
+    """The browser has noticed: until then it may give a new page to the spare renderer it had."""
+    until = time.monotonic() + PATIENCE_S
+    while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < until:
+        time.sleep(0.02)
 
 
 class Tab:
@@ -178,8 +180,10 @@ class Tab:
         assert self._context is not None
         mine = processes(self._profile)
         if death == "renderer killed":
+            renderers = [pid for pid, args in mine.items() if "--type=renderer" in args]
             with self.page.expect_event("crash"):
-                kill([page_renderer(mine)])
+                kill(renderers)
+            wait_until_gone(renderers)
             return
         with self._context.expect_event("close"):
             kill(list(mine))
