@@ -85,12 +85,17 @@ void apply_epilogue(const Epilogue& e, float* out, size_t N, size_t row, size_t 
   }
 }
 
-/** out[rows, columns] (+)= packed a . packed b over k: whole register tiles, the cut ones through a buffer.
+/**
+ * out[rows, columns] (+)= packed a . packed b over k: whole register tiles, the cut ones through a buffer.
+ * Asks meanwhile for the same places of `operand` (or null), which the epilogue will read: it lies beyond L2.
  */
 void multiply_panels(size_t rows, size_t columns, size_t k, const float* a, const float* b, float* out,
-                     size_t ldc, bool accumulate) {
+                     size_t ldc, bool accumulate, const float* operand) {
   for (size_t j = 0; j < columns; j += tile_columns) {
     for (size_t i = 0; i < rows; i += tile_rows) {
+      if (operand != nullptr)
+        for (size_t ii = i; ii < smaller(i + tile_rows, rows); ii++)
+          __builtin_prefetch(operand + ii * ldc + j);
       const auto tile = multiply_packed<tile_rows, tile_vectors>(k, a + i * k, b + j * k);
       float* const c = out + i * ldc + j;
       const size_t m = smaller(tile_rows, rows - i), n = smaller(tile_columns, columns - j);
@@ -117,6 +122,7 @@ void matmul(Pool& pool, void* workspace, Trans trans, size_t M, size_t N, size_t
   const Strided a = trans == Trans::TN ? Strided{A, 1, M} : Strided{A, K, 1};
   const Strided b =
       trans == Trans::NT ? Strided{B, K, 1} : Strided{B, 1, N};  // "row" of b: a column of op(B)
+  const float* const operand = epilogue.factor != nullptr ? epilogue.factor : epilogue.residual;
   const bool has_epilogue = epilogue.bias != nullptr || epilogue.gelu != Gelu::none ||
                             epilogue.residual != nullptr || epilogue.factor != nullptr ||
                             (epilogue.dropout != nullptr && epilogue.dropout->threshold != 0);
@@ -160,8 +166,9 @@ void matmul(Pool& pool, void* workspace, Trans trans, size_t M, size_t N, size_t
         pool.parallel_for(grid.row_tasks * grid.column_tasks, [&](size_t task, size_t) {
           const size_t i = task / grid.column_tasks * grid.rows, j = task % grid.column_tasks * grid.columns;
           const size_t rows = smaller(grid.rows, m - i), columns = smaller(grid.columns, n - j);
+          const float* const read = last ? operand : nullptr;
           multiply_panels(rows, columns, k, packed_a + i * k, packed_b + j * k, out + (m0 + i) * N + n0 + j,
-                          N, accumulate);
+                          N, accumulate, read == nullptr ? nullptr : read + (m0 + i) * N + n0 + j);
           if (last && has_epilogue) apply_epilogue(epilogue, out, N, m0 + i, n0 + j, rows, columns);
         });
       }
