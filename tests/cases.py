@@ -44,13 +44,14 @@ from tabgpt import philox
 _MATMUL_SIZES = [
     *[(1, 1, 1), (1, 7, 5), (13, 1, 17), (3, 5, 1), (31, 37, 29), (64, 48, 32)],
     *[(65, 129, 67), (127, 131, 257), (192, 384, 128), (11, 13, 2048), (384, 384, 384)],
+    *[(1, 333, 301), (2, 133, 97), (3, 70, 40), (4, 259, 129)],  # a few rows: not packed
 ]
 
 CASES: list[Case] = [
     *[Matmul(trans, *size) for trans in ("NN", "NT", "TN") for size in _MATMUL_SIZES],
     *[
         Matmul("NN", *size, epilogue)
-        for size in ((1, 1, 1), (5, 3, 2), (37, 131, 67), (96, 128, 64))
+        for size in ((1, 1, 1), (2, 131, 67), (5, 3, 2), (37, 131, 67), (96, 128, 64))
         for epilogue in (
             "bias",
             "bias+gelu_tanh",
@@ -60,7 +61,11 @@ CASES: list[Case] = [
             "accumulate",
         )
     ],
-    *[Matmul("TN", *size, "accumulate") for size in ((1, 1, 1), (31, 37, 29), (65, 129, 131))],
+    *[
+        Matmul("TN", *size, "accumulate")
+        for size in ((1, 1, 1), (4, 129, 65), (31, 37, 29), (65, 129, 131))
+    ],
+    Matmul("NT", 3, 131, 67, "accumulate"),
     *[BiasBackward(M, N) for M, N in ((1, 1), (7, 3), (131, 37), (1024, 384))],
     *[
         kind(R, C)
