@@ -41,12 +41,16 @@ class TokensSide(pairs.Side):
     """A call is GROUP tokens after a prompt, which wakes the threads; only they are timed."""
 
     def __init__(self, generate: Generate, position: int) -> None:
-        super().__init__(call=lambda: generate(self._prompt, GROUP)[0])
+        super().__init__(call=self._group)
+        self._generate = generate
         self._prompt = prompt(position)
+
+    def _group(self) -> float:
+        return self._generate(self._prompt, GROUP)[0]
 
     def timed(self, calls: int, wake: bool = False) -> float:
         time.sleep(SETTLE_S)
-        return float(sum(self.call() for _ in range(calls)))  # type: ignore[misc]
+        return sum(self._group() for _ in range(calls))
 
 
 def native_generate(session: NativeSession) -> Generate:
