@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from mutants_gpu import GPU_MUTANTS
+
 
 class Mutant(NamedTuple):
     what: str
@@ -17,7 +19,7 @@ class Mutant(NamedTuple):
 
     @property
     def kind(self) -> str:
-        return "core" if self.file.startswith("cpp/") else "oracle"
+        return {"cpp": "core", "reference": "oracle", "shaders": "gpu"}[self.file.split("/")[0]]
 
 
 def _core(path: str, what: str, old: str, new: str) -> Mutant:
@@ -326,4 +328,6 @@ MUTANTS = [
         'np.argsort(-logits, kind="stable")',
         'len(logits) - 1 - np.argsort(-logits[::-1], kind="stable")',
     ),
+    # -- shaders --
+    *(Mutant(what, f"shaders/{file}", old, new) for file, what, old, new in GPU_MUTANTS),
 ]

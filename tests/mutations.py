@@ -2,6 +2,7 @@
 """Are the tests worth their time? One-term mistakes in a copy of the tree, and which test notices.
 
     python tests/mutations.py                          all of tests/mutants.py; writes mutations.md
+    python tests/mutations.py --kind gpu               of one kind; other lines stay
     python tests/mutations.py --count 4 --seed 2026-12-01    a few, chosen by the seed
 
 The copy's tests must pass before any mutation. A mutation counts as caught when an
@@ -28,11 +29,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
+import vulkan  # noqa: E402
 from mutants import MUTANTS, Mutant  # noqa: E402
+from mutants_gpu import SHADER_TESTS  # noqa: E402
 from remote import NATIVE  # noqa: E402
 
 COPIED = ("cpp", "shaders", "reference", "tests", "wasm/variants.json", "pyproject.toml")
 TABLE = ROOT / "tests/mutations.md"
+KINDS = ("oracle", "core", "gpu")
 LIMIT_S = 300
 """A test run that is longer hangs: unmutated it takes about 20 s."""
 
@@ -46,6 +50,10 @@ def tests_for(kind: str, file: str = "cpp/src/kernels") -> list[str]:
             "tests/interop/test_fixture.py",
         ]
         return [*files, "-k", "not central"]
+    if kind == "gpu":
+        seen = SHADER_TESTS.get(Path(file).stem, "test")
+        files = ["tests/gpu/test_kernels.py", "tests/gpu/test_kernel_rules.py"]
+        return [*files, "-k", f"naga and ({seen})"]
     levels = ["step", "trajectory", "random", "refusals", "determinism"]
     levels.insert(0 if "kernels" in file else len(levels), "kernels")
     return [*(f"tests/parity/test_{name}.py" for name in levels), "-k", NATIVE[0]]
@@ -133,6 +141,7 @@ class Copy:
         environment = os.environ | {
             "PYTHONPATH": os.pathsep.join(map(str, paths)),
             "PYTHONDONTWRITEBYTECODE": "1",
+            **vulkan.environment(),  # the copy has no driver of its own
             **self.environment,
         }
         try:
@@ -177,9 +186,11 @@ def run(mutants: list[Mutant], folder: Path) -> list[Verdict]:
     """The baseline of each kind first, SystemExit where it is not green; then every mutant."""
     check_anchors()
     copy = Copy(folder.resolve())  # its tests run in there
-    if not copy.build():
+    kinds = sorted({mutant.kind for mutant in mutants})
+    needs_core = kinds != ["gpu"]  # the kernels are tested without it
+    if needs_core and not copy.build():
         sys.exit(f"mutations: the unmutated copy in {folder} does not compile")
-    for kind in sorted({mutant.kind for mutant in mutants}):
+    for kind in kinds:
         test, why, _ = copy.test(tests_for(kind))
         if test or why:
             sys.exit(f"mutations: the unmutated {kind} is not green: {test} {why}")
@@ -189,38 +200,46 @@ def run(mutants: list[Mutant], folder: Path) -> list[Verdict]:
         verdicts.append(verdict)
         fate = verdict.test if verdict.caught else f"SURVIVED {verdict.test} {verdict.why}"
         print(f"{number}/{len(mutants)} {mutant.file}: {mutant.what}: {fate}", flush=True)
-    copy.build()
+    if needs_core:
+        copy.build()
     return verdicts
 
 
 def choose(count: int | None, seed: str) -> list[Mutant]:
-    """All, or `count` of them by the seed, half of the core and half of the oracle."""
+    """All, or `count` of them by the seed, as many of each kind as of another."""
     if count is None or count >= len(MUTANTS):
         return MUTANTS
     rng = random.Random(seed)
-    groups = [[m for m in MUTANTS if m.kind == kind] for kind in ("core", "oracle")]
-    sizes = (count - count // 2, count // 2)
+    groups = [[m for m in MUTANTS if m.kind == kind] for kind in KINDS]
+    sizes = [(count + i) // len(KINDS) for i in range(len(KINDS))]
     return [m for group, n in zip(groups, sizes, strict=True) for m in rng.sample(group, n)]
 
 
-def table(verdicts: list[Verdict]) -> str:
-    survivors = [v for v in verdicts if not v.caught]
-    lines = [
+def table(verdicts: list[Verdict], before: str) -> str:
+    """mutations.md; of mutants that were not run, the line in the table of before."""
+    lines = {(v.mutant.file, v.mutant.what): _line(v) for v in verdicts}
+    for line in before.splitlines():
+        cells = line.split(" | ")
+        lines.setdefault((cells[0].removeprefix("| "), cells[1] if len(cells) > 1 else ""), line)
+    wanted = [(m.file, m.what) for m in sorted(MUTANTS, key=lambda m: (m.kind, m.file))]
+    known = [lines[key] for key in wanted if key in lines]
+    survivors = sum("**survived**" in line for line in known)
+    head = [
         "# Mutations",
         "",
         "Written by `python tests/mutations.py`: each line is a one-term mistake in a copy of the",
         "tree, the first test that failed and its assertion. Unmutated, all of them pass.",
-        f"{len(verdicts)} mutations, {len(survivors)} survivors.",
+        f"{len(known)} mutations, {survivors} survivors.",
         "",
         "| file | mistake | first test to fail | assertion |",
         "|---|---|---|---|",
     ]
-    for v in verdicts:
-        seen = (
-            (f"`{v.test}`", f"`{_short(v.why)}`") if v.caught else ("**survived**", _short(v.why))
-        )
-        lines.append(f"| {v.mutant.file} | {v.mutant.what} | {seen[0]} | {seen[1]} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*head, *known]) + "\n"
+
+
+def _line(v: Verdict) -> str:
+    seen = (f"`{v.test}`", f"`{_short(v.why)}`") if v.caught else ("**survived**", _short(v.why))
+    return f"| {v.mutant.file} | {v.mutant.what} | {seen[0]} | {seen[1]} |"
 
 
 def _short(text: str) -> str:
@@ -231,17 +250,21 @@ def _short(text: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Mutate a copy of the tree, and test it.")
     parser.add_argument("--count", type=int, help="how many; default all")
+    parser.add_argument("--kind", choices=KINDS, help="only these")
     parser.add_argument(
         "--seed", default=datetime.date.today().isoformat(), help="default: the date"
     )
     parser.add_argument("--folder", type=Path, default=ROOT / "build/mutations", help="the copy")
     options = parser.parse_args()
+    chosen = choose(options.count, options.seed)
+    if options.kind:
+        chosen = [mutant for mutant in chosen if mutant.kind == options.kind]
     try:
-        verdicts = run(choose(options.count, options.seed), options.folder)
+        verdicts = run(chosen, options.folder)
     except AnchorError as error:
         sys.exit(f"mutations: {error}")
-    if len(verdicts) == len(MUTANTS):
-        TABLE.write_text(table(verdicts), encoding="utf-8")
+    if options.count is None:
+        TABLE.write_text(table(verdicts, TABLE.read_text(encoding="utf-8")), encoding="utf-8")
     survivors = [v for v in verdicts if not v.caught]
     print(f"{len(verdicts)} mutations, {len(survivors)} survivors")
     for v in survivors:
