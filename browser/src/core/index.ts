@@ -6,7 +6,7 @@ export type { Build, Choice, Features } from "./builds.ts";
 export { ConfigHandle, fieldNames, MEMORY_ROLES } from "./config.ts";
 export type { CoreConfig, MemoryPlan, MemoryRole, Mode } from "./config.ts";
 export { Core } from "./core.ts";
-export { messageOf, TabgptError } from "./errors.ts";
+export { messageOf, NotFiniteError, TabgptError } from "./errors.ts";
 export { runOp } from "./op.ts";
 export { memoryFor, memoryObstacle, Planner } from "./planner.ts";
 export type { Plan } from "./planner.ts";

@@ -1,7 +1,7 @@
 /**
  * @file The worker's handlers, one a command: they hold what the worker holds (corpus, session, run).
  */
-import { messageOf, TabgptError } from "../core/index.ts";
+import { messageOf, NotFiniteError, TabgptError } from "../core/index.ts";
 import type { Checkpoint } from "../checkpoint/checkpoint.ts";
 import type { RunInfo } from "../checkpoint/info.ts";
 import type { Kept } from "../checkpoint/store.ts";
@@ -17,7 +17,7 @@ import { generate } from "./sampler.ts";
 import type { Awaitable, RunSession } from "./session.ts";
 import { Trainer } from "./trainer.ts";
 import { Turns } from "./turns.ts";
-import { readMoments, readWeights, setMoments, setWeights } from "./weights.ts";
+import { readMoments, readWeights, refuseWhatIsNotFinite, setMoments, setWeights } from "./weights.ts";
 
 const PRODUCER = "tabgpt (browser)";
 
@@ -255,7 +255,7 @@ export class Desk implements Handlers {
         return true;
       }
     } catch (error) {
-      if (error instanceof DeviceLostError) throw error;
+      if (error instanceof DeviceLostError || error instanceof NotFiniteError) throw error;
       obstacle = `This run could not be saved (${messageOf(error).replace(/\.$/, "")}).`;
     }
     this.#emit({ event: "unsaved", message: obstacle });
@@ -266,8 +266,9 @@ export class Desk implements Handlers {
   async #checkpointOf(trainer: Trainer): Promise<Checkpoint> {
     await trainer.settle();
     const { session, lines, info } = trainer;
-    const weights = await readWeights(session);
-    const checkpoint = { info, weights, moments: await readMoments(session), metrics: toJsonl(lines) };
+    const [weights, moments] = [await readWeights(session), await readMoments(session)];
+    refuseWhatIsNotFinite([...weights, ...moments]);
+    const checkpoint = { info, weights, moments, metrics: toJsonl(lines) };
     if (session.canBeLost) this.#fill = filling(checkpoint);
     return checkpoint;
   }

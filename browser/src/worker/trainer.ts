@@ -2,7 +2,7 @@
  * @file The run's loop: what reference/tabgpt/train.py does, in turns so that commands get through.
  * The core does each step; this file decides what comes next.
  */
-import { messageOf, TabgptError } from "../core/index.ts";
+import { messageOf, NotFiniteError, TabgptError } from "../core/index.ts";
 import { DeviceLostError } from "../gpu/errors.ts";
 import type { RunInfo } from "../checkpoint/info.ts";
 import type { Values } from "../presets.ts";
@@ -311,7 +311,16 @@ export class Trainer {
 
   async #save(): Promise<void> {
     await this.settle();
-    if (await this.#options.save(this)) this.#savedStep = this.session.stepNumber;
+    const step = this.session.stepNumber;
+    try {
+      if (await this.#options.save(this)) this.#savedStep = step;
+    } catch (error) {
+      if (!(error instanceof NotFiniteError)) throw error;
+      throw new TabgptError(
+        `step ${step}: ${error.message}, although its loss and gradient norm were finite, so training stopped, and ` +
+          `${this.#whatIsKept}. Start again with a lower learning rate or with clipping.`,
+      );
+    }
     this.#savedAt = performance.now();
   }
 

@@ -2,7 +2,7 @@
  * @file A checkpoint's tensors into a session and out of it. The session knows the layout: names and
  * shapes are compared with it, never typed again.
  */
-import { TabgptError } from "../core/index.ts";
+import { NotFiniteError, TabgptError } from "../core/index.ts";
 import type { NamedTensor } from "../checkpoint/safetensors.ts";
 import type { RunSession } from "./session.ts";
 
@@ -41,6 +41,15 @@ async function read(session: RunSession, names: string[]): Promise<NamedTensor[]
   const tensors: NamedTensor[] = [];
   for (const name of names) tensors.push({ name, shape: session.shape(name), values: await session.tensor(name) });
   return tensors;
+}
+
+/** A step of finite loss and gradients may still end in weights or moments that overflowed. Throws NotFiniteError. */
+export function refuseWhatIsNotFinite(tensors: NamedTensor[]): void {
+  for (const { name, values } of tensors) {
+    for (let i = 0; i < values.length; i++) {
+      if (values[i]! - values[i]! !== 0) throw new NotFiniteError(`tensor "${name}" holds ${values[i]} at element ${i}`);
+    }
+  }
 }
 
 export function readWeights(session: RunSession): Promise<NamedTensor[]> {
