@@ -21,7 +21,7 @@ WARM_UP_S = 0.2
 LONG_CALL_S = 0.1
 """A call this long does not show what waking threads costs, tens of microseconds."""
 IDLE_LOOK_S = 0.01
-IDLE_LIMIT_S = 2.0
+IDLE_LIMIT_S = 10.0
 IDLE_SHARE = 0.05
 """A process that uses less of one core than this while it sleeps is idle."""
 
