@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -112,7 +113,8 @@ def serve(call: str, args: dict[str, Any], data: list[bytes]) -> Any:
             return on_session(call, sessions[args["session"]], args, data)
 
 
-def main() -> None:
+def main(serve: Callable[[str, dict[str, Any], list[bytes]], Any]) -> None:
+    """Answers one request after the other with what `serve` returns, until the wire is closed."""
     while line := SOURCE.readline():
         request = json.loads(line)
         data = [SOURCE.read(n) for n in request["bytes"]]
@@ -132,4 +134,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(serve)

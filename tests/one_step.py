@@ -19,7 +19,6 @@ from tabgpt import layout
 from tabgpt.backends import StepMetrics
 from tabgpt.backends.numpy import NumpySession
 from tabgpt.config import ModelConfig, TrainConfig
-from trajectory import put
 
 CPU, GPU = 2e-6, 2e-5
 FLOOR = 1e-7
@@ -139,7 +138,7 @@ class Passed:
 def drive(session: object, wanted: Setting) -> Passed:
     """The same calls on the oracle and over the wire."""
     for name, value in wanted.state().items():
-        put(session, name, value)  # type: ignore[arg-type]
+        session.set(name, value)  # type: ignore[attr-defined]
     loss = session.loss_and_grads(*wanted.batch(), train=True, step=STEP, micro=MICRO)
     moments = ("m:", "v:", "transformer.")
     read = [name for name in session.names() if not name.startswith(moments)]

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import vulkan
 from tabgpt.backends import StepMetrics
 from tabgpt.config import ModelConfig, TrainConfig
 
@@ -30,6 +31,8 @@ NATIVE = {
     "arm64": ["native-neon"],
 }.get(platform.machine(), ["native-generic"])
 BUILDS = [*NATIVE, *(f"wasm-{name}" for name in WASM)]
+GPU_BUILDS = ["wgpu"]
+"""Executors of the core's GPU plans."""
 THREADED = [name for name in BUILDS if name.startswith("native") or name.endswith("threads")]
 
 
@@ -44,10 +47,13 @@ class Remote:
         self.name = name
         kind, _, variant = name.partition("-")
         environment = dict(os.environ)
+        alone = ["-S"] if sys.flags.no_site else []  # as tests/mutations.py runs its copies
         if kind == "native":
-            alone = ["-S"] if sys.flags.no_site else []  # as tests/mutations.py runs its copies
             command = [sys.executable, *alone, str(ROOT / "tests/native_worker.py")]
             environment["TABGPT_ISA"] = variant
+        elif kind == "wgpu":
+            command = [sys.executable, *alone, str(ROOT / "tests/wgpu_worker.py")]
+            environment |= vulkan.environment()
         else:
             built = ROOT / f"browser/public/wasm/{variant}/tabgpt.wasm"
             assert built.exists(), f"{built.relative_to(ROOT)} is missing; run `make wasm`"

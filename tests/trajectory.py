@@ -72,19 +72,11 @@ def weights() -> dict[str, np.ndarray]:
     }
 
 
-def put(session: Session | RemoteSession, name: str, value: np.ndarray) -> None:
-    """Overwrites a tensor, in place or over the wire."""
-    if isinstance(session, RemoteSession):
-        session.set(name, value)
-    else:
-        session.tensor(name)[...] = value
-
-
 def start(session: Session | RemoteSession) -> None:
     """The common weights, into a session of MODEL, TRAIN and tokens()."""
     session.init_weights()
     for name, value in weights().items():
-        put(session, name, value)
+        session.set(name, value)
 
 
 @dataclass(frozen=True)

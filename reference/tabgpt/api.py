@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, overload
@@ -45,8 +45,13 @@ class Model:
         return self.about.tokenizer
 
     def weights(self) -> dict[str, Array]:
-        """Every parameter by Hugging Face's name: live views, writing changes the model."""
+        """Every parameter by Hugging Face's name, to be read; set_weights changes them."""
         return {t.name: self.session.tensor(t.name) for t in layout.tensors(self.config)}
+
+    def set_weights(self, weights: Mapping[str, Array]) -> None:
+        """Overwrites the parameters that are given, by Hugging Face's name."""
+        for name, array in weights.items():
+            self.session.set(name, array)
 
     def logits(self, tokens: ArrayLike) -> Array:
         """tokens (B, T), T <= ctx -> (B, T, V)."""
@@ -90,7 +95,7 @@ class Model:
             )
             self._grad_session, self._grad_batch = session, batch
         for name, array in self.weights().items():
-            session.tensor(name)[...] = array
+            session.set(name, array)
         return session
 
     def stream(
@@ -212,7 +217,7 @@ def load(
     about = checkpoints.load(Path(path))
     session = open_session(backend, about.config, _plan_of(about), threads=threads)
     for name, array in about.tensors.items():
-        session.tensor(name)[...] = array
+        session.set(name, array)
     about.tensors = {}
     session.step_number = about.step
     return Model(about, session, backend, threads)

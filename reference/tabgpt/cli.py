@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from . import layout
+from .backends import BACKENDS
 from .cli_options import given_fields, with_fields
 from .config import DEFAULT_PRESET, ModelConfig, TrainConfig, preset, preset_names, preset_title
 from .errors import BackendError, ConfigError, TabgptError
@@ -30,11 +31,15 @@ Checkpoint = Annotated[
         help="A run's folder, a .safetensors file, or what transformers saved.", show_default=False
     ),
 ]
+BACKEND_HELP = (
+    "native: the C++ core, float32. numpy: the oracle, float64 and slow. wgpu: a GPU, by the "
+    "programs that the tab runs."
+)
 Backend = Annotated[
     str,
     typer.Option(
-        help="native: the C++ core, float32. numpy: the oracle, float64 and slow.",
-        metavar="native|numpy",
+        help=BACKEND_HELP,
+        metavar="|".join(BACKENDS),
     ),
 ]
 Threads = Annotated[
@@ -98,8 +103,8 @@ def train(
     backend: Annotated[
         str | None,
         typer.Option(
-            help="native: the C++ core, float32. numpy: the oracle, float64 and slow.",
-            metavar="native|numpy",
+            help=BACKEND_HELP,
+            metavar="|".join(BACKENDS),
             show_default="native, or the resumed run's",
         ),
     ] = None,

@@ -126,7 +126,8 @@ def _describe(run: Run) -> None:
     print(
         f"{parameters:,} parameters ({model.n_layer} layers, {model.n_head} heads, d_model "
         f"{model.d_model}, ctx {model.ctx}, vocabulary {model.vocab_size}), "
-        f"{total / 2**20:,.1f} MiB of memory, backend {run.model.backend}"
+        f"{total / 2**20:,.1f} MiB of memory, "
+        f"backend {run.model.backend} ({run.model.session.device})"
     )
     print(f"corpus {run.corpus.name}, {len(run.corpus.raw):,} bytes")
     if run.out is not None:

@@ -103,7 +103,7 @@ def resume(
     tokens = about.tokenizer.encode(text.raw)
     run = _open(about, text, tokens, folder, threads)
     for name, array in {**about.tensors, **(about.moments or {})}.items():
-        run.model.session.tensor(name)[...] = array
+        run.model.session.set(name, array)
     about.tensors, about.moments = {}, None
     run.model.session.step_number = run.saved_step = about.step
     checkpoints.tidy(folder, about)
@@ -219,7 +219,7 @@ def evaluate_checkpoint(
         raise ConfigError(f"split is {split!r}; it must be val or train")
     session = open_session(backend, about.config, about.train, tokens, threads=threads)
     for name, array in about.tensors.items():
-        session.tensor(name)[...] = array
+        session.set(name, array)
     loss = session.evaluate(split, n_batches)
     session.close()
     return loss, len(parts[split])

@@ -61,8 +61,8 @@ def test_gradients_have_the_weights_names_and_shapes(model: tabgpt.Model) -> Non
 def test_a_step_against_the_gradient_lowers_the_loss(model: tabgpt.Model) -> None:
     tokens, targets = batch()
     loss, grads = model.loss_and_grads(tokens, targets)
-    for name, weight in model.weights().items():
-        weight -= 1e-2 * grads[name]
+    weights = model.weights().items()
+    model.set_weights({name: weight - 1e-2 * grads[name] for name, weight in weights})
     assert model.loss(tokens, targets) < loss
     again = model.loss_and_grads(tokens, targets)[0]
     np.testing.assert_allclose(again, model.loss(tokens, targets), rtol=1e-6)

@@ -171,7 +171,10 @@ def test_without_a_folder_nothing_is_written(text: Path, tmp_path: Path) -> None
 
 
 def break_weights(run: Run) -> None:
-    run.model.session.tensor("transformer.h.0.mlp.c_fc.weight")[0, 0] = np.inf
+    session, name = run.model.session, "transformer.h.0.mlp.c_fc.weight"
+    broken = session.tensor(name).copy()
+    broken[0, 0] = np.inf
+    session.set(name, broken)
 
 
 def test_a_loss_that_is_not_finite_stops_the_run(text: Path, tmp_path: Path, backend: str) -> None:

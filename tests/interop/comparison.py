@@ -50,7 +50,7 @@ def our_outcome(config: ModelConfig, weights: Arrays) -> Arrays:
     """The oracle's logits, loss, gradients and greedy continuation."""
     session = open_session("numpy", config, mode="train")
     for name, array in weights.items():
-        session.tensor(name)[...] = array
+        session.set(name, array)
     tokens, targets = batch(config)
     loss = session.loss_and_grads(tokens, targets)
     greedy = islice(session.generate(PROMPT, temperature=0), new_tokens(config))

@@ -65,7 +65,7 @@ def test_greedy_text_from_a_prompt_with_an_emoji() -> None:
     prompt = tokenizer.encode("🙂 é").tolist()
     session = open_session("numpy", config)
     for name, array in weights.items():
-        session.tensor(name)[...] = array
+        session.set(name, array)
     ours = tokenizer.decode(islice(session.generate(prompt, temperature=0), 9))
     theirs = tokenizer.decode(hf.greedy(hf.loaded_model(config, weights), prompt, 9))
     assert ours == theirs

@@ -20,7 +20,7 @@ from tabgpt import checkpoint as checkpoints
 from tabgpt import layout
 from tabgpt.backends.numpy import NumpySession
 from tabgpt.config import RunConfig
-from trajectory import BOUND, MODEL, TRAIN, put
+from trajectory import BOUND, MODEL, TRAIN
 
 BACKENDS = ["numpy", NATIVE[0], "wasm-scalar", "wasm-relaxed-threads"]
 SAVED, LATER = 6, 6  # steps before the save and after it
@@ -64,7 +64,7 @@ def load(session: Session, backend: str, folder: Path) -> None:
     assert (read.config, read.train) == (MODEL, TRAIN)
     assert read.moments is not None
     for name, value in (read.tensors | read.moments).items():
-        put(session, name, value)
+        session.set(name, value)
     session.step_number = read.step
 
 

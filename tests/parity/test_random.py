@@ -11,7 +11,6 @@ from tabgpt import layout
 from tabgpt.backends.numpy import NumpySession
 from tabgpt.config import ModelConfig, TrainConfig
 from tabgpt.optim import learning_rate
-from trajectory import put
 
 SEED = 3000000019  # above 2^31: a signed key would differ
 V = 37
@@ -40,13 +39,13 @@ def know_only_the_token(session: NumpySession | RemoteSession, logits: np.ndarra
     first column of wte: products with 0 and 1, exact in any order of summation.
     """
     for tensor in layout.tensors(session.config):
-        put(session, tensor.name, np.zeros(tensor.shape))
+        session.set(tensor.name, np.zeros(tensor.shape))
     wte = np.zeros((V, MODEL.d_model))
     wte[:, 0] = logits
-    put(session, "transformer.wte.weight", wte)
+    session.set("transformer.wte.weight", wte)
     bias = np.zeros(MODEL.d_model)
     bias[0] = 1
-    put(session, "transformer.ln_f.bias", bias)
+    session.set("transformer.ln_f.bias", bias)
 
 
 def test_batches_are_the_same(core: Remote) -> None:
@@ -76,7 +75,7 @@ def test_evaluation_windows(core: Remote) -> None:
         session = core.open(MODEL, TRAIN, corpus, "infer")
         for name in session.names():
             session.set(name, oracle.tensor(name) * 20)
-            put(oracle, name, session.tensor(name))
+            oracle.set(name, session.tensor(name))
         for batches in (0, 2):
             expected = oracle.evaluate("val", batches)
             got = session.evaluate("val", batches)
@@ -120,8 +119,8 @@ def test_writing_on_through_the_cache(core: Remote, n_prompt: int) -> None:
     session = core.open(MODEL, TRAIN, mode="infer")
     for tensor in layout.tensors(MODEL):
         value = tensor.fill + 0.6 * rng.standard_normal(tensor.shape).astype(np.float32)
-        put(oracle, tensor.name, value)
-        put(session, tensor.name, value)
+        oracle.set(tensor.name, value)
+        session.set(tensor.name, value)
     prompt = CORPUS[:n_prompt].tolist()
     for sampling in ({"temperature": 0.0}, {"temperature": 1.5, "top_k": 20, "seed": 5}):
         expected = list(islice(oracle.generate(prompt, **sampling), 40))

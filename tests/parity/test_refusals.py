@@ -12,7 +12,6 @@ import pytest
 from remote import NATIVE, WASM, CoreError, Remote
 from tabgpt.backends.numpy import NumpySession
 from tabgpt.config import ModelConfig, TrainConfig
-from trajectory import put
 
 MODEL = ModelConfig(vocab_size=5, ctx=4, n_layer=1, n_head=1, d_model=6)
 TRAIN = TrainConfig(batch_size=2, steps=9)
@@ -28,7 +27,7 @@ def poisoned_step(session: Any, value: float) -> None:
     name = "transformer.h.0.mlp.c_fc.weight"
     weight = np.array(session.tensor(name))
     weight[3, 5] = value
-    put(session, name, weight)
+    session.set(name, weight)
     before = {n: np.array(session.tensor(n)) for n in session.names() if n.startswith(STATE)}
     metrics = session.step()
     assert not metrics.finite

@@ -204,6 +204,7 @@ std::unique_ptr<Plan> Plan::make(const Config& config, const Options& options) {
   for (const auto& [name, field, step] : fields) {
     const auto fits = [&, field = field, step = step](uint64_t steps) {
       Config smaller = config;
+      if (config.mlp() == 4 * config.d_model) smaller.d_mlp = 0;  // so much wider than d_model, still
       smaller.*field = steps * step;
       return try_out(smaller, options).limit_name == nullptr;
     };

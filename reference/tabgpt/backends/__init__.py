@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..config import ModelConfig, TrainConfig, suggestion
 from ..errors import BackendError
 
-BACKENDS = ("native", "numpy")
+BACKENDS = ("native", "numpy", "wgpu")
 
 
 class StepMetrics(NamedTuple):
@@ -29,12 +29,17 @@ class Session(Protocol):
     """A model with what its mode needs: "infer", "train", or "probe" to read activations too."""
 
     config: ModelConfig
+    device: str
+    """What computes, for people to read."""
     step_number: int
 
     def init_weights(self) -> None: ...
     def names(self) -> list[str]: ...
     def tensor(self, name: str) -> NDArray[Any]:
-        """The session's own memory: writing into it changes the model."""
+        """Its values, to be read alone. A CPU's session gives a view that later calls change."""
+
+    def set(self, name: str, value: NDArray[Any]) -> None:
+        """Overwrites a tensor, of the same shape."""
 
     def step(self) -> StepMetrics: ...
     def loss(
@@ -71,6 +76,12 @@ class Session(Protocol):
     def close(self) -> None: ...
 
 
+def check_shape(name: str, shape: Sequence[int], value: NDArray[Any]) -> None:
+    """BackendError where a tensor of this shape is to be overwritten by another."""
+    if tuple(shape) != np.shape(value):
+        raise BackendError(f"{name} has shape {tuple(shape)}, not {np.shape(value)}")
+
+
 def check_backend(name: str) -> str:
     """The name itself, or BackendError with the names there are."""
     if name not in BACKENDS:
@@ -101,6 +112,10 @@ def open_session(
         from .numpy import NumpySession
 
         return NumpySession(config, train, tokens, mode)
+    if backend == "wgpu":
+        from .wgpu import WgpuSession
+
+        return WgpuSession(config, train, tokens, mode)
     from .native import NativeSession
 
     return NativeSession(config, train, tokens, mode, threads or default_threads())

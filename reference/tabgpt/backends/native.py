@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from .. import batches
 from ..config import ModelConfig, TrainConfig
 from ..errors import BackendError
-from . import StepMetrics
+from . import StepMetrics, check_shape
 
 try:
-    from .. import _core
+    from .. import _core as _core
 except ImportError as error:
     raise BackendError(
         f"the native backend is not built ({error}): install the package with `pip install .`, "
@@ -26,7 +26,7 @@ Array = NDArray[Any]
 
 
 @contextmanager
-def _core_errors() -> Iterator[None]:
+def core_errors() -> Iterator[None]:
     """The core's errors join the package's one family."""
     try:
         yield
@@ -36,7 +36,7 @@ def _core_errors() -> Iterator[None]:
 
 def core_config(config: ModelConfig, train: TrainConfig | None = None) -> _core.Config:
     """Both configs as the core takes them: one flat set of fields."""
-    with _core_errors():
+    with core_errors():
         return _core.Config({**config.to_dict(), **(train or TrainConfig()).to_dict()})
 
 
@@ -44,7 +44,7 @@ def planned_memory(
     config: ModelConfig, train: TrainConfig | None, mode: str, threads: int
 ) -> dict[str, int]:
     """Bytes by role, and "total", that a session will hold, without the corpus's tokens."""
-    with _core_errors():
+    with core_errors():
         return _core.memory(core_config(config, train), mode, threads, 0)
 
 
@@ -63,7 +63,8 @@ class NativeSession:
         self.mode = mode
         self._core_config = core_config(config, train)
         self._n_tokens = 0
-        with _core_errors():
+        self.device = f"{threads} thread{'s' if threads > 1 else ''}, {_core.isa()}"
+        with core_errors():
             self._core = _core.Session(self._core_config, mode, threads)
             if tokens is not None:
                 batches.split(tokens, config.ctx)
@@ -76,27 +77,36 @@ class NativeSession:
 
     @step_number.setter
     def step_number(self, step: int) -> None:
-        with _core_errors():
+        with core_errors():
             self._core.step_number = step
 
     def init_weights(self) -> None:
         """The starting weights of the config's seed; step 0, moments zero."""
-        with _core_errors():
+        with core_errors():
             self._core.init_weights()
 
     def names(self) -> list[str]:
-        with _core_errors():
+        with core_errors():
             return self._core.names()
 
     def tensor(self, name: str) -> Array:
-        """A live float32 view of the core's memory."""
-        with _core_errors():
-            return self._core.tensor(name)
+        """A live float32 view of the core's memory, not to be written to."""
+        with core_errors():
+            view = self._core.tensor(name)
+        view.flags.writeable = False
+        return view
+
+    def set(self, name: str, value: Array) -> None:
+        """Overwrites a tensor."""
+        with core_errors():
+            view = self._core.tensor(name)
+        check_shape(name, view.shape, value)
+        view[...] = value
 
     def step(self) -> StepMetrics:
         """One optimizer step; a loss or norm that is not finite changes step_number alone."""
         number = self.step_number
-        with _core_errors():
+        with core_errors():
             self._core.step()
             loss, lr, norm, finite = map(self._core.metric, ("loss", "lr", "grad_norm", "finite"))
         return StepMetrics(number, loss, lr, norm, finite != 0)
@@ -105,24 +115,24 @@ class NativeSession:
         self, tokens: Array, targets: Array, train: bool = False, step: int = 0, micro: int = 0
     ) -> float:
         """Mean cross-entropy of tokens, targets [B,T]; `train` applies dropout of (step, micro)."""
-        with _core_errors():
+        with core_errors():
             return self._core.loss(tokens, targets, train, step, micro)
 
     def loss_and_grads(
         self, tokens: Array, targets: Array, train: bool = False, step: int = 0, micro: int = 0
     ) -> float:
         """The same, and its gradients in the tensors "grad:*", overwritten."""
-        with _core_errors():
+        with core_errors():
             return self._core.loss_and_grads(tokens, targets, train, step, micro)
 
     def logits(self, tokens: Array) -> Array:
         """tokens [B,T], T <= ctx -> [B,T,V]."""
-        with _core_errors():
+        with core_errors():
             return self._core.logits(tokens)
 
     def evaluate(self, split: str, n_batches: int = 0) -> float:
         """Mean loss over every target of a split ("train", "val"), or over seeded batches."""
-        with _core_errors():
+        with core_errors():
             return self._core.evaluate(split, n_batches)
 
     def generate(
@@ -134,23 +144,23 @@ class NativeSession:
         seed: int = 0,
     ) -> Iterator[int]:
         """New token ids without end; take as many as wanted."""
-        with _core_errors():
+        with core_errors():
             prompt = np.asarray(prompt_ids, np.int64)
             self._core.generate_begin(prompt, temperature, top_k, top_p, seed)
         return self._next_tokens()
 
     def _next_tokens(self) -> Iterator[int]:
         while True:
-            with _core_errors():
+            with core_errors():
                 token = self._core.generate_next()
             yield token
 
     def memory(self) -> dict[str, int]:
         """Bytes by role, and "total"."""
-        with _core_errors():
+        with core_errors():
             return _core.memory(self._core_config, self.mode, self._core.threads, self._n_tokens)
 
     def close(self) -> None:
         """Gives the memory back once no view of a tensor is left."""
-        with _core_errors():
+        with core_errors():
             self._core.close()

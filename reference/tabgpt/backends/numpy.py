@@ -13,7 +13,7 @@ from .. import batches, layout, model, optim, sampling
 from ..config import ModelConfig, TrainConfig
 from ..errors import BackendError
 from ..ops import Array, Dropout
-from . import StepMetrics
+from . import StepMetrics, check_shape
 
 MODES = ("infer", "train", "probe")
 _FLOAT64 = 8
@@ -22,9 +22,10 @@ _FLOAT64 = 8
 class NumpySession:
     """A model, and in the modes "train" and "probe" its gradients and AdamW's moments.
 
-    `tensor(name)` is the session's own array: writing into it changes the model.
     A probe also keeps the activations of the last batch and their gradients.
     """
+
+    device = "one thread, float64"
 
     def __init__(
         self,
@@ -80,7 +81,18 @@ class NumpySession:
         return names
 
     def tensor(self, name: str) -> Array:
-        """The array itself, float64. Activations have the last batch's shape."""
+        """A view of the array, float64, not to be written to. Activations: the last batch's."""
+        view = self._array(name).view()
+        view.flags.writeable = False
+        return view
+
+    def set(self, name: str, value: Array) -> None:
+        """Overwrites a tensor."""
+        array = self._array(name)
+        check_shape(name, array.shape, value)
+        array[...] = value
+
+    def _array(self, name: str) -> Array:
         self._check_open()
         role, _, rest = name.rpartition(":")
         for array in (

@@ -1,0 +1,171 @@
+"""What a training step asks of a GPU, counted from the core's plans; no GPU takes part.
+
+    python bench/gpu_counts.py --preset nanogpt-baby --tflops 10 --gb-s 300
+
+For every preset, or the ones named: operations, bytes that must move if each bound range
+moves once, operations a byte, and the floor in milliseconds on a GPU of that peak and
+bandwidth, the larger of the two times of each dispatch added up. `--dispatches` lists each
+dispatch instead of each kernel. Operations are additions and multiplications; an
+exponential or a root counts as 8, about what its polynomial takes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tabgpt import _core, shaders
+from tabgpt.backends.native import core_config
+from tabgpt.config import preset, preset_names
+
+VOCABULARY = 65
+NO_LIMIT = float(1 << 40)
+Sizes = dict[str, float]
+
+
+def _causal_pairs(p: Sizes) -> float:
+    """(query, key) pairs of causal attention, over batch and heads."""
+    return p["batch"] * p["heads"] * p["length"] * (p["length"] + 1) / 2
+
+
+def _rows(per_element: int) -> Callable[[Sizes], float]:
+    return lambda p: per_element * p["rows"] * p["width"]
+
+
+def _elements(each: int) -> Callable[[Sizes], float]:
+    return lambda p: each * p["n"]
+
+
+def _product(p: Sizes) -> float:
+    return 2 * p["M"] * p["N"] * p["K"]
+
+
+def _attention(products: int) -> Callable[[Sizes], float]:
+    return lambda p: _causal_pairs(p) * (2 * products * p["head_dim"] + 12)
+
+
+OPERATIONS: dict[str, Callable[[Sizes], float]] = {
+    "matmul_naive": _product,
+    "matmul_tiled": _product,
+    "attention_forward": _attention(2),
+    "attention_dq": _attention(3),
+    "attention_dkv": _attention(4),
+    "attention_d": lambda p: 2 * p["batch"] * p["length"] * p["heads"] * p["head_dim"],
+    "layernorm_forward": _rows(8),
+    "layernorm_backward": _rows(12),
+    "layernorm_params": _rows(5),
+    "column_sums": _rows(1),
+    "cross_entropy": _rows(12),
+    "embedding_forward": _rows(2),
+    "embedding_wpe": lambda p: p["batch"] * p["length"] * p["width"],
+    "embedding_wte": lambda p: p["vocab"] * p["width"],
+    "add_partials": lambda p: p["n"] * p["chunks"],
+    "gelu_backward": _elements(24),
+    "dropout": _elements(30),  # a Philox block makes four words
+    "square_sums": _elements(2),
+    "sum_losses": _elements(1),
+    "norm": _elements(1),
+    "adamw": _elements(24),
+}
+"""Of one dispatch, from its problem sizes."""
+
+
+@dataclass
+class Count:
+    label: str
+    dispatches: int = 0
+    operations: float = 0
+    bytes: float = 0
+    floor_ms: float = 0
+
+    def add(self, operations: float, moved: float, gpu: argparse.Namespace) -> None:
+        self.dispatches += 1
+        self.operations += operations
+        self.bytes += moved
+        self.floor_ms += 1e3 * max(operations / (gpu.tflops * 1e12), moved / (gpu.gb_s * 1e9))
+
+    def row(self) -> str:
+        intensity = self.operations / self.bytes if self.bytes else 0
+        return (
+            f"| {self.label} | {self.dispatches} | {self.operations / 1e9:,.3f} "
+            f"| {self.bytes / 1e6:,.2f} | {intensity:.2f} | {self.floor_ms:.4f} |"
+        )
+
+
+def commands_of_step(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every command of one optimizer step, in order."""
+    for program in ("begin_step", *("forward", "backward") * plan["micro_batches"], "update"):
+        yield from plan["programs"][program]
+
+
+def sizes(command: dict[str, Any], plan: dict[str, Any]) -> Sizes:
+    """A dispatch's whole-numbered problem sizes by name."""
+    kernel = shaders.kernel(plan["pipelines"][command["pipeline"]]["kernel"])
+    start = (command["bindings"][0][1] - plan["words"]["offset"]) // 4
+    words = plan["words"]["data"][start:]
+    named = zip(kernel.params, words, strict=False)
+    return {name: word for (name, kind), word in named if kind == "u32"}
+
+
+def moved(command: dict[str, Any], plan: dict[str, Any]) -> float:
+    """Bytes of the ranges it binds; one that it adds to is read and written."""
+    if "pipeline" not in command:
+        return 2.0 * command["copy"][-1] if "copy" in command else command["clear"][-1]
+    pipeline = plan["pipelines"][command["pipeline"]]
+    adds = pipeline["constants"].get("ACCUMULATE") or pipeline["constants"].get("IN_PLACE")
+    adds = adds or pipeline["kernel"] in ("adamw", "add_partials", "embedding_wte", "embedding_wpe")
+    bound = zip(pipeline["bindings"], command["bindings"], strict=True)
+    buffers = plan["buffers"]
+    return sum(
+        size * (2 if mode == "read_write" and adds else 1)
+        for mode, (buffer, _, size) in bound
+        if mode != "uniform" and not (buffers[buffer]["role"] == "workspace" and size == 256)
+    )
+
+
+def counts(name: str, gpu: argparse.Namespace) -> tuple[list[Count], dict[str, int]]:
+    """A step's counts, by kernel or by dispatch, their sum last; and the plan's memory."""
+    recipe = preset(name)
+    config = core_config(recipe.model(VOCABULARY), recipe.train)
+    core = _core.Gpu(config, "train", NO_LIMIT, NO_LIMIT)
+    plan = json.loads(core.plan())
+    found: dict[str, Count] = {}
+    total = Count("**step**")
+    for command in commands_of_step(plan):
+        if "pipeline" in command:
+            kernel = plan["pipelines"][command["pipeline"]]["kernel"]
+            operations = OPERATIONS[kernel](sizes(command, plan))
+            label = f"{command['label']}: {kernel}" if gpu.dispatches else kernel
+        else:
+            operations, label = 0, "clear" if "clear" in command else "copy"
+        for count in (found.setdefault(label, Count(label)), total):
+            count.add(operations, moved(command, plan), gpu)
+    return [*found.values(), total], core.memory()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Count a training step's work on a GPU.")
+    parser.add_argument("--preset", action="append", choices=preset_names())
+    parser.add_argument("--tflops", type=float, default=10.0, help="the GPU's float32 peak")
+    parser.add_argument("--gb-s", type=float, default=300.0, help="its memory's bandwidth")
+    parser.add_argument("--dispatches", action="store_true", help="a row for each dispatch")
+    gpu = parser.parse_args()
+    for name in gpu.preset or preset_names():
+        rows, memory = counts(name, gpu)
+        recipe = preset(name)
+        tokens = recipe.train.batch_size * recipe.train.grad_accum * recipe.model(VOCABULARY).ctx
+        print(
+            f"\n## {name}: {tokens:,} tokens a step, {memory['total'] / 2**20:,.1f} MiB on the "
+            f"GPU, floor at {gpu.tflops:g} TFLOP/s and {gpu.gb_s:g} GB/s\n"
+        )
+        print("| kernel | dispatches | GFLOP | MB | FLOP a byte | floor, ms |")
+        print("| --- | ---: | ---: | ---: | ---: | ---: |")
+        for row in rows:
+            print(row.row())
+
+
+if __name__ == "__main__":
+    main()

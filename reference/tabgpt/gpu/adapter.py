@@ -1,0 +1,77 @@
+"""Which GPU computes, and a device of it with limits asked for by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import BackendError
+
+try:
+    import wgpu
+except ImportError as error:
+    raise BackendError(
+        f"the wgpu backend needs the package wgpu ({error}): install it with "
+        f"`pip install 'tabgpt[gpu]'`, or use the backend \"native\""
+    ) from None
+
+BINDING, BUFFER = "max-storage-buffer-binding-size", "max-buffer-size"
+
+DEFAULT_LIMITS = {
+    BINDING: 128 << 20,
+    BUFFER: 256 << 20,
+    "max-storage-buffers-per-shader-stage": 8,
+    "max-uniform-buffer-binding-size": 64 << 10,
+    "max-compute-workgroup-storage-size": 16 << 10,
+    "max-compute-invocations-per-workgroup": 256,
+    "max-compute-workgroup-size-x": 256,
+    "max-compute-workgroup-size-y": 256,
+    "max-compute-workgroup-size-z": 64,
+    "max-compute-workgroups-per-dimension": 65535,
+}
+"""What WebGPU promises everywhere. wgpu's own default is all that the adapter has, which would hide
+a plan that other devices refuse."""
+
+_ORDER = ("DiscreteGPU", "IntegratedGPU", "VirtualGPU", "Unknown", "CPU")
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """One that wgpu found."""
+
+    handle: Any
+
+    @property
+    def software(self) -> bool:
+        """Computes on the CPU: right, and slow."""
+        return bool(self.handle.info["adapter_type"] == "CPU")
+
+    @property
+    def name(self) -> str:
+        """For people: the device, what drives it, and whether it is software."""
+        info = self.handle.info
+        kind = ", software" if self.software else ""
+        return f"{info['device'] or info['description']} ({info['backend_type']}{kind})"
+
+    def limit(self, name: str) -> int:
+        return int(self.handle.limits[name])
+
+    def device(self, limits: dict[str, int]) -> Any:
+        """A device with WebGPU's default limits, `limits` before them; BackendError if refused."""
+        try:
+            return self.handle.request_device_sync(required_limits=DEFAULT_LIMITS | limits)
+        except Exception as error:
+            raise BackendError(f"{self.name} gives no device: {error}") from error
+
+
+def find_adapter() -> Adapter:
+    """The best there is, hardware first; BackendError with the way to get one."""
+    found = [Adapter(handle) for handle in wgpu.gpu.enumerate_adapters_sync()]
+    usable = [a for a in found if a.handle.info["backend_type"] != "OpenGL"]
+    if not usable:
+        raise BackendError(
+            "the wgpu backend finds no GPU adapter: install your GPU's Vulkan driver, or Mesa's "
+            "software driver (the package mesa-vulkan-drivers, version 25 or newer), or use the "
+            'backend "native"'
+        )
+    return min(usable, key=lambda a: _ORDER.index(a.handle.info["adapter_type"]))

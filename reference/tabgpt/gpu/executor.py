@@ -1,0 +1,222 @@
+"""Runs a plan that the core made (cpp/src/gpu/plan.hpp): buffers, pipelines, programs.
+
+It computes nothing and decides nothing. browser/src/gpu/executor.ts is its twin in the tab.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import wgpu
+from numpy.typing import NDArray
+
+from .. import shaders
+from ..backends import check_shape
+from ..errors import BackendError
+
+Array = NDArray[Any]
+Command = dict[str, Any]
+
+_ACCESS = {"uniform": "uniform", "read": "read-only-storage", "read_write": "storage"}
+_DTYPES = {"f32": np.float32, "u32": np.uint32}
+
+
+@contextmanager
+def _device_errors(doing: str) -> Iterator[None]:
+    """WebGPU's errors join the package's one family."""
+    try:
+        yield
+    except wgpu.GPUOutOfMemoryError as error:
+        raise BackendError(
+            f"the GPU has no memory left for {doing} ({error}); use a smaller model or batch_size"
+        ) from error
+    except wgpu.GPUError as error:
+        raise BackendError(f"the GPU refused {doing}: {error}") from error
+
+
+class Executor:
+    """A plan's buffers on a device, and its programs ready to run.
+
+    Everything is made here, so that what does not fit is known before the first step;
+    a pipeline or binding that the shader declares otherwise is refused by name.
+    """
+
+    def __init__(self, plan: dict[str, Any], device: Any) -> None:
+        self._device = device
+        self._buffers: list[Any] = []
+        self._names = [buffer["name"] for buffer in plan["buffers"]]
+        try:
+            for buffer in plan["buffers"]:
+                self._buffers.append(self._create_buffer(buffer))
+            self._pipelines = self._create_pipelines(plan["pipelines"])
+            self._binding_names = [
+                [name for name, _ in shaders.kernel(planned["kernel"]).bindings]
+                for planned in plan["pipelines"]
+            ]
+            self._groups: dict[Any, Any] = {}
+            self.tensors: dict[str, dict[str, Any]] = {}
+            self.programs: dict[str, list[Command]] = {}
+            self.load(plan)
+        except BaseException:
+            self.close()
+            raise
+
+    def _create_buffer(self, buffer: dict[str, Any]) -> Any:
+        use = wgpu.BufferUsage
+        usage = use.COPY_SRC | use.COPY_DST
+        for word in buffer["usage"].split():
+            usage |= {"storage": use.STORAGE, "uniform": use.UNIFORM}[word]
+        with _device_errors(f"{buffer['bytes']} bytes of {buffer['name']}"):
+            return self._device.create_buffer(
+                label=buffer["name"], size=buffer["bytes"], usage=usage
+            )
+
+    def _create_pipelines(self, pipelines: list[dict[str, Any]]) -> list[tuple[Any, Any]]:
+        """(pipeline, its bind group layout) of each; a shader module serves all of its kernel's."""
+        modules: dict[str, Any] = {}
+        made = []
+        for planned in pipelines:
+            kernel = shaders.kernel(planned["kernel"])
+            shaders.check_access(kernel, planned["bindings"])
+            with _device_errors(f"the kernel {kernel.name}"):
+                if kernel.name not in modules:
+                    modules[kernel.name] = self._device.create_shader_module(
+                        label=kernel.name, code=kernel.code
+                    )
+                layout = self._device.create_bind_group_layout(
+                    entries=[
+                        {
+                            "binding": number,
+                            "visibility": wgpu.ShaderStage.COMPUTE,
+                            "buffer": {"type": _ACCESS[access]},
+                        }
+                        for number, access in enumerate(planned["bindings"])
+                    ]
+                )
+                pipeline = self._device.create_compute_pipeline(
+                    label=kernel.name,
+                    layout=self._device.create_pipeline_layout(bind_group_layouts=[layout]),
+                    compute={
+                        "module": modules[kernel.name],
+                        "entry_point": "main",
+                        "constants": planned["constants"],
+                    },
+                )
+            made.append((pipeline, layout))
+        return made
+
+    def load(self, part: dict[str, Any]) -> None:
+        """Tensors, words and programs of a plan, or of another batch shape; same names give way."""
+        words = part["words"]
+        self._write(words["buffer"], words["offset"], np.array(words["data"], np.uint32))
+        self.tensors = self.tensors | part["tensors"]
+        self.programs = self.programs | {
+            name: [self._prepared(command) for command in commands]
+            for name, commands in part["programs"].items()
+        }
+
+    def _prepared(self, command: Command) -> Command:
+        """The command with its bind group; equal bindings share one."""
+        if "pipeline" not in command:
+            return command
+        number, bindings = command["pipeline"], command["bindings"]
+        key = number, tuple(map(tuple, bindings))
+        if key not in self._groups:
+            entries = [
+                {
+                    "binding": i,
+                    "resource": {"buffer": self._buffers[buffer], "offset": offset, "size": size},
+                }
+                for i, (buffer, offset, size) in enumerate(bindings)
+            ]
+            with _device_errors(f"the bindings of {command['label']}"):
+                self._groups[key] = self._device.create_bind_group(
+                    layout=self._pipelines[number][1], entries=entries
+                )
+        return command | {"group": self._groups[key], "names": self._binding_names[number]}
+
+    def run(self, *names: str) -> None:
+        """Submits programs, in order, in one piece; does not wait for them."""
+        with _device_errors(f"the program {names[-1]}"):
+            encoder = self._device.create_command_encoder()
+            pass_ = None
+            for command in (c for name in names for c in self.programs[name]):
+                if "pipeline" in command:
+                    if pass_ is None:
+                        pass_ = encoder.begin_compute_pass()
+                    pass_.set_pipeline(self._pipelines[command["pipeline"]][0])
+                    pass_.set_bind_group(0, command["group"])
+                    pass_.dispatch_workgroups(*command["grid"])
+                    continue
+                if pass_ is not None:
+                    pass_.end()
+                    pass_ = None
+                if "clear" in command:
+                    buffer, offset, size = command["clear"]
+                    encoder.clear_buffer(self._buffers[buffer], offset, size)
+                else:
+                    source, at, target, to, size = command["copy"]
+                    encoder.copy_buffer_to_buffer(
+                        self._buffers[source], at, self._buffers[target], to, size
+                    )
+            if pass_ is not None:
+                pass_.end()
+            self._device.queue.submit([encoder.finish()])
+
+    def _write(self, buffer: int, offset: int, data: Any) -> None:
+        with _device_errors(f"an upload to {self._names[buffer]}"):
+            self._device.queue.write_buffer(self._buffers[buffer], offset, data)
+
+    def upload_inputs(self, data: bytes) -> None:
+        """What the core filled for the pass that runs next."""
+        self._write(self._names.index("inputs"), 0, data)
+
+    def write(self, name: str, value: Array) -> None:
+        """Overwrites a tensor."""
+        tensor = self._tensor(name)
+        check_shape(name, tensor["shape"], value)
+        data = np.ascontiguousarray(value, _DTYPES[tensor["type"]])
+        self._write(tensor["buffer"], tensor["offset"], data)
+
+    def read(self, name: str) -> Array:
+        """A copy of a tensor, once all that was submitted is done."""
+        tensor = self._tensor(name)
+        shape = tensor["shape"]
+        size = 4 * int(np.prod(shape, dtype=np.int64))
+        data = self.read_bytes(tensor["buffer"], tensor["offset"], size)
+        return np.frombuffer(data, _DTYPES[tensor["type"]]).reshape(shape).copy()
+
+    def read_bytes(self, buffer: int, offset: int, size: int) -> Any:
+        with _device_errors(f"a read of {self._names[buffer]}"):
+            return self._device.queue.read_buffer(self._buffers[buffer], offset, size)
+
+    def read_result(self, program: str, binding: str) -> Any:
+        """The bytes of a binding of a program's last dispatch."""
+        last = self.programs[program][-1]
+        buffer, offset, size = last["bindings"][last["names"].index(binding)]
+        return self.read_bytes(buffer, offset, size)
+
+    def clear(self, names: Sequence[str]) -> None:
+        """Zeroes in all buffers whose name's first part is one of these."""
+        with _device_errors("a clear"):
+            encoder = self._device.create_command_encoder()
+            for name, buffer in zip(self._names, self._buffers, strict=True):
+                if name.partition(".")[0] in names:
+                    encoder.clear_buffer(buffer)
+            self._device.queue.submit([encoder.finish()])
+
+    def _tensor(self, name: str) -> dict[str, Any]:
+        if name not in self.tensors:
+            raise BackendError(f"no tensor {name!r} in this plan")
+        return self.tensors[name]
+
+    def close(self) -> None:
+        """Gives the device's memory back; safe to call twice."""
+        for buffer in self._buffers:
+            buffer.destroy()
+        self._buffers, self._groups, self._pipelines = [], {}, []
+        self.programs = {}
+        self._device.destroy()
