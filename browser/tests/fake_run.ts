@@ -38,6 +38,9 @@ export class FakeSession {
   }
 }
 
+/** On a machine that is busy with other things. */
+export const PATIENCE = { timeout: 20_000 };
+
 export interface RunOptions {
   /** Of the recipe. */
   values?: Record<string, number>;
@@ -74,6 +77,6 @@ export function run(options: RunOptions = {}) {
     restore: options.restore ?? (() => Promise.reject(new Error("there is none"))),
     turns: new Turns(),
   });
-  const state = (name: string) => vi.waitFor(() => expect(trainer.state).toBe(name));
+  const state = (name: string) => vi.waitFor(() => expect(trainer.state).toBe(name), PATIENCE);
   return { trainer, session, events, saves, state };
 }

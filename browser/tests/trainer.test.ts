@@ -1,6 +1,8 @@
 import { expect, test, vi } from "vitest";
 import { Turns } from "../src/worker/turns.ts";
-import { run } from "./fake_run.ts";
+import { PATIENCE, run } from "./fake_run.ts";
+
+vi.setConfig({ testTimeout: 30_000 });
 
 test("a run evaluates on the way with seeded batches, and at its end on the whole split", async () => {
   const { trainer, session, events, saves, state } = run({ values: { eval_batches: 7 } });
@@ -36,7 +38,7 @@ test("a prompt that the text does not know costs the prompt, not the samples", a
 test("what was not saved is not called saved", async () => {
   const { trainer, session, events, state } = run({ values: { steps: 1e6, eval_interval: 1e6 }, saving: false });
   trainer.start();
-  await vi.waitFor(() => expect(session.stepNumber).toBeGreaterThan(5));
+  await vi.waitFor(() => expect(session.stepNumber).toBeGreaterThan(5), PATIENCE);
   await trainer.pause();
   session.bad = session.stepNumber + 1;
   trainer.start();
@@ -47,7 +49,7 @@ test("what was not saved is not called saved", async () => {
 test("pause saves and holds; one step makes one; resume goes on", async () => {
   const { trainer, session, saves, state } = run({ values: { steps: 1e6, eval_interval: 1e6 } });
   trainer.start();
-  await vi.waitFor(() => expect(session.stepNumber).toBeGreaterThan(5));
+  await vi.waitFor(() => expect(session.stepNumber).toBeGreaterThan(5), PATIENCE);
   await trainer.pause();
   const held = session.stepNumber;
   expect(trainer.state).toBe("paused");
@@ -55,7 +57,7 @@ test("pause saves and holds; one step makes one; resume goes on", async () => {
   await trainer.step();
   expect(session.stepNumber).toBe(held + 1);
   trainer.start();
-  await vi.waitFor(() => expect(session.stepNumber).toBeGreaterThan(held + 5));
+  await vi.waitFor(() => expect(session.stepNumber).toBeGreaterThan(held + 5), PATIENCE);
   await trainer.stop();
   await state("stopped");
 });

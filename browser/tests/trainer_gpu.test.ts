@@ -3,7 +3,9 @@ import type { StepMetrics } from "../src/core/index.ts";
 import { DeviceLostError } from "../src/gpu/errors.ts";
 import type { MetricLine } from "../src/worker/metrics.ts";
 import type { RunSession } from "../src/worker/session.ts";
-import { FakeSession, run, type RunOptions } from "./fake_run.ts";
+import { FakeSession, PATIENCE, run, type RunOptions } from "./fake_run.ts";
+
+vi.setConfig({ testTimeout: 30_000 });
 
 /** Answers a step after the next one was asked for; is lost once step `lostAt` has been asked for. */
 class FakeGpu extends FakeSession {
@@ -52,7 +54,7 @@ test("a pause takes in what is under way", async () => {
   const session = new FakeGpu();
   const { trainer, saves } = run({ session, values: { steps: 1e6, eval_interval: 1e6 } });
   trainer.start();
-  await vi.waitFor(() => expect(session.stepNumber).toBeGreaterThan(5));
+  await vi.waitFor(() => expect(session.stepNumber).toBeGreaterThan(5), PATIENCE);
   await trainer.pause();
   expect(trainer.lines.at(-1)!.step).toBe(session.stepNumber);
   expect(saves).toEqual([session.stepNumber]);

@@ -16,10 +16,10 @@ export interface Plan {
 }
 
 export class Planner {
-  readonly #core: Core;
+  readonly core: Core;
 
   private constructor(core: Core) {
-    this.#core = core;
+    this.core = core;
   }
 
   static async load(baseUrl: string): Promise<Planner> {
@@ -29,7 +29,7 @@ export class Planner {
 
   /** Throws TabgptError with the core's sentence where the config breaks a rule. */
   plan(config: CoreConfig, mode: Mode, threads: number, tokens: number): Plan {
-    const handle = new ConfigHandle(this.#core, config);
+    const handle = new ConfigHandle(this.core, config);
     try {
       return { parameters: handle.parameters, memory: handle.memory(mode, threads, tokens) };
     } finally {
@@ -39,7 +39,7 @@ export class Planner {
 
   /** Learning rates of some 0-based steps. */
   learningRates(config: CoreConfig, steps: number[]): number[] {
-    const handle = new ConfigHandle(this.#core, config);
+    const handle = new ConfigHandle(this.core, config);
     try {
       return steps.map((step) => handle.learningRate(step));
     } finally {

@@ -16,9 +16,6 @@ const KERNEL_LIMITS = {
   maxComputeWorkgroupsPerDimension: 65535,
 } as const;
 
-/** What decides how large a model may be: as much as there is. */
-const SIZE_LIMITS = ["maxBufferSize", "maxStorageBufferBindingSize"] as const;
-
 const SCOPES = ["validation", "out-of-memory", "internal"] as const;
 
 export type ObjectKind = "buffer" | "pipeline" | "bindGroup" | "layout" | "module";
@@ -26,6 +23,12 @@ export type ObjectKind = "buffer" | "pipeline" | "bindGroup" | "layout" | "modul
 export interface DeviceLimits {
   maxBufferSize: number;
   maxStorageBufferBindingSize: number;
+}
+
+/** What decides how large a model may be: as much as there is. */
+export function sizeLimits(adapter: GPUAdapter): DeviceLimits {
+  const { maxBufferSize, maxStorageBufferBindingSize } = adapter.limits;
+  return { maxBufferSize, maxStorageBufferBindingSize };
 }
 
 function typedError(what: string, error: GPUError): Error {
@@ -50,8 +53,7 @@ export class GpuDevice {
     this.handle = handle;
     this.identity = adapter.identity;
     this.software = adapter.software;
-    const { maxBufferSize, maxStorageBufferBindingSize } = handle.limits;
-    this.limits = { maxBufferSize, maxStorageBufferBindingSize };
+    this.limits = sizeLimits(adapter.handle);
     handle.addEventListener("uncapturederror", (event) => {
       this.#error ??= typedError("the GPU refused a command", event.error);
     });
@@ -64,8 +66,7 @@ export class GpuDevice {
 
   /** Throws where the adapter lacks what the kernels need, or gives no device (it was used up). */
   static async open(adapter: Adapter): Promise<GpuDevice> {
-    const requiredLimits: Record<string, number> = { ...KERNEL_LIMITS };
-    for (const name of SIZE_LIMITS) requiredLimits[name] = adapter.handle.limits[name];
+    const requiredLimits = { ...KERNEL_LIMITS, ...sizeLimits(adapter.handle) };
     try {
       return new GpuDevice(adapter, await adapter.handle.requestDevice({ requiredLimits }));
     } catch (error) {

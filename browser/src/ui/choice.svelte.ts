@@ -14,10 +14,13 @@ import type { RunInfo } from "../checkpoint/info.ts";
 import { corpusFromBytes, corpusProblem, DEFAULT_CORPUS, type Corpus } from "../corpus.ts";
 import { DEFAULT_PRESET, fieldNamed, FIELDS, PRESETS, presetValues, problemsIn, type Values } from "../presets.ts";
 import type { TrainingClient } from "../worker/client.ts";
-import type { CorpusFacts, Engine, PlanFacts, SampleSettings } from "../worker/protocol.ts";
+import type { CorpusFacts, Engine, GpuVerdict, PlanFacts, SampleSettings } from "../worker/protocol.ts";
 import { parse, typed } from "./format.ts";
+import { recall, remember } from "./memory.ts";
 
 const PLAN_DELAY_MS = 150;
+/** Key of the check that this browser's GPU passed. */
+const CHECKED = "tabgpt-gpu-checked";
 /** Of a text by Shakespeare; another begins with nothing in particular. */
 const DEFAULT_PROMPT = "ROMEO:\n";
 
@@ -31,13 +34,16 @@ export class Choice {
   corpusError = $state("");
   /** What is still to be chosen. */
   corpusHint = $state("");
-  engine = $state<Engine>({ build: "scalar", threads: 1 });
+  engine = $state<Engine>({ build: "scalar", threads: 1, gpu: false, checked: "" });
   prompt = $state(DEFAULT_PROMPT);
   stopText = $state("");
 
   // What this browser can do.
   features = $state.raw<Features | null>(null);
   engineReason = $state("Looking at what this browser can run.");
+  /** Null until the worker has found one, or none. */
+  gpu = $state.raw<GpuVerdict | null>(null);
+  gpuReason = $state("Looking for a GPU.");
 
   // What would come of it.
   plan = $state.raw<PlanFacts | null>(null);
@@ -48,7 +54,7 @@ export class Choice {
   lengthProblem = $derived(
     this.facts && !this.problems.ctx ? corpusProblem(this.facts.tokens, this.values.ctx as number) : "",
   );
-  memoryProblem = $derived(this.plan ? memoryObstacle(this.plan.memory, this.engine.threads, 32) : "");
+  memoryProblem = $derived(this.plan && !this.engine.gpu ? memoryObstacle(this.plan.memory, this.engine.threads, 32) : "");
   recipeValid = $derived(Object.keys(this.problems).length === 0);
   /** A run of this would start. */
   valid = $derived(
@@ -73,8 +79,30 @@ export class Choice {
     const features = await detectFeatures();
     const { build, threads, reason } = chooseBuild(features);
     this.features = features;
-    this.engine = { build: build.name, threads };
+    this.engine = { build: build.name, threads, gpu: false, checked: recall(CHECKED) };
     this.engineReason = reason;
+  }
+
+  /** Asks the worker for a GPU; true where it is to be chosen by itself. */
+  async findGpu(): Promise<boolean> {
+    try {
+      this.gpu = await this.#client.request("gpu", { checked: this.engine.checked });
+      this.gpuReason = this.gpu.reason;
+    } catch (error) {
+      this.gpuReason = `The GPU was not looked at: ${messageOf(error)}.`;
+    }
+    return this.gpu?.automatic ?? false;
+  }
+
+  useGpu(gpu: boolean): void {
+    this.engine.gpu = gpu;
+    this.replan();
+  }
+
+  /** The GPU passed the check, which takes a while: the next visit need not repeat it. */
+  rememberCheck(key: string): void {
+    this.engine.checked = key;
+    remember(CHECKED, key);
   }
 
   get builds(): ReturnType<typeof usableBuilds> {
@@ -199,7 +227,7 @@ export class Choice {
     const { tokens, vocabSize } = this.facts;
     const values = this.values as Values;
     try {
-      const plan = await this.#client.request("plan", { values, vocabSize, tokens, threads: this.engine.threads });
+      const plan = await this.#client.request("plan", { values, vocabSize, tokens, engine: { ...this.engine } });
       if (turn !== this.#planTurn) return;
       this.plan = plan;
       this.planError = "";

@@ -37,8 +37,14 @@ export class Lab {
       this.kept.saved = saved;
       this.kept.durable = durable;
     });
+    void this.#findGpu();
     await this.kept.persist(false);
     await this.choice.useDefaultCorpus();
+  }
+
+  async #findGpu(): Promise<void> {
+    const isAutomatic = await this.choice.findGpu();
+    if (isAutomatic && !this.run.active) this.choice.useGpu(true);
   }
 
   async start(): Promise<void> {
@@ -54,6 +60,15 @@ export class Lab {
     const { choice } = this;
     const request = { engine: { ...choice.engine }, corpus: choice.corpus, live: choice.sampleSettings() };
     await this.#launch(() => this.#client.request("continue", request));
+  }
+
+  /** Trains a stopped run on: as it stands in the worker or, on another engine than it had, from its save. */
+  async resume(): Promise<void> {
+    const { engine } = this.choice;
+    const had = this.run.host?.engine;
+    const isSame = had?.gpu === engine.gpu && (engine.gpu || (had.build === engine.build && had.threads === engine.threads));
+    if (isSame || this.run.unsaved) await this.run.resume();
+    else await this.continueSaved();
   }
 
   async #launch(request: () => Promise<null>): Promise<void> {
@@ -85,6 +100,9 @@ export class Lab {
       case "error":
         notices.error = event.message;
         run.opening = false;
+        break;
+      case "checked":
+        this.choice.rememberCheck(event.key);
         break;
       case "ready":
         this.choice.showRecipe(event.info);

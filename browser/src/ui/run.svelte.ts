@@ -28,6 +28,8 @@ export class Run {
   state = $state<RunState>("idle");
   /** A start or resume is under way: the worker loads its build. */
   opening = $state(false);
+  /** Of the GPU's kernels, how many are compiled; "" where none are awaited. */
+  preparing = $state("");
   /** What it runs on and learns from; null while there is no run. */
   host = $state.raw<{ engine: Engine; isa: string; memoryBytes: number; vocabSize: number; corpus: CorpusRef | null } | null>(null);
   step = $state(0);
@@ -57,6 +59,7 @@ export class Run {
   async launch(request: () => Promise<null>): Promise<void> {
     this.reset();
     this.opening = true;
+    this.preparing = "";
     await this.#notices.guard(async () => {
       await this.#client.renew();
       await request();
@@ -123,6 +126,9 @@ export class Run {
 
   receive(event: RunEvent): void {
     switch (event.event) {
+      case "preparing":
+        this.preparing = `${event.done} of ${event.total}`;
+        break;
       case "ready":
         this.#begin(event);
         break;

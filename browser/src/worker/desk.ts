@@ -58,7 +58,7 @@ export class Desk implements Handlers {
 
   async open({ wasmUrl, kept }: Request<"open">): Promise<Reply<"open">> {
     this.#archive = await Archive.open(PRODUCER, kept, this.#keep);
-    this.#engines = await Engines.load(wasmUrl);
+    this.#engines = await Engines.load(wasmUrl, this.#emit);
     const { durable } = this.#archive;
     try {
       return { saved: await this.#archive.describe(), durable };
@@ -74,9 +74,13 @@ export class Desk implements Handlers {
     return Promise.resolve({ tokens: tokens.length, vocabSize: tokenizer.vocabSize, vocab });
   }
 
-  async plan({ values, vocabSize, tokens, threads }: Request<"plan">): Promise<Reply<"plan">> {
+  gpu({ checked }: Request<"gpu">): Promise<Reply<"gpu">> {
+    return this.#need(this.#engines).gpu(checked);
+  }
+
+  plan({ values, vocabSize, tokens, engine }: Request<"plan">): Promise<Reply<"plan">> {
     const config = { ...trainConfig(values), ...modelConfig(values, vocabSize) };
-    return Promise.resolve(this.#need(this.#engines).facts(config, tokens, threads));
+    return this.#need(this.#engines).facts(config, tokens, engine);
   }
 
   async start({ values, corpus, engine, live }: Request<"start">): Promise<null> {

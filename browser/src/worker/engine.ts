@@ -1,10 +1,11 @@
 /**
- * @file A session of the size that its plan asks for, on the build that the page chose.
+ * @file A session of the size that its plan asks for, on what the page chose: a WASM build, or the GPU.
  */
-import { BUILDS, Core, memoryFor, Planner, Session, TabgptError, type Mode } from "../core/index.ts";
+import { BUILDS, Core, memoryFor, Planner, Session, TabgptError, type MemoryPlan, type Mode } from "../core/index.ts";
 import type { RunInfo } from "../checkpoint/info.ts";
 import { DEFAULT_PRESET, presetValues, trainConfig, type Values } from "../presets.ts";
-import type { Engine, PlanFacts } from "./protocol.ts";
+import type { Engine, GpuVerdict, PlanFacts, RunEvent } from "./protocol.ts";
+import { Gpus } from "./gpus.ts";
 import type { RunSession } from "./session.ts";
 
 const CURVE_POINTS = 61;
@@ -12,30 +13,39 @@ const CURVE_POINTS = 61;
 export class Engines {
   readonly #wasmUrl: string;
   readonly #planner: Planner;
+  readonly #gpus: Gpus;
 
-  private constructor(wasmUrl: string, planner: Planner) {
+  private constructor(wasmUrl: string, planner: Planner, emit: (event: RunEvent) => void) {
     this.#wasmUrl = wasmUrl;
     this.#planner = planner;
+    this.#gpus = new Gpus(wasmUrl, planner.core, emit);
   }
 
-  static async load(wasmUrl: string): Promise<Engines> {
-    return new Engines(wasmUrl, await Planner.load(wasmUrl));
+  static async load(wasmUrl: string, emit: (event: RunEvent) => void): Promise<Engines> {
+    return new Engines(wasmUrl, await Planner.load(wasmUrl), emit);
+  }
+
+  /** What the page may do with the GPU; `checked` is what it remembers of an earlier check. */
+  gpu(checked: string): Promise<GpuVerdict> {
+    return this.#gpus.verdict(checked);
   }
 
   /** Sizes and schedule of a run that is not there yet. */
-  facts(config: Values, tokens: number, threads: number): PlanFacts {
-    const { parameters, memory } = this.#planner.plan(config, "train", threads, tokens);
+  async facts(config: Values, tokens: number, engine: Engine): Promise<PlanFacts> {
+    const { parameters, memory: onCpu } = this.#planner.plan(config, "train", engine.threads, tokens);
+    const memory: MemoryPlan = engine.gpu ? await this.#gpus.memory(config) : onCpu;
     const last = (config.steps as number) - 1;
     const steps = Array.from({ length: CURVE_POINTS }, (_, i) => Math.round((last * i) / (CURVE_POINTS - 1)));
     const curve = this.#planner.learningRates(config, steps);
-    return { parameters, memory, wasmBytes: memoryFor(memory, threads), curve };
+    return { parameters, memory, hostBytes: engine.gpu ? memory.total : memoryFor(memory, engine.threads), curve };
   }
 
   async open(info: RunInfo, mode: Mode, tokens: number, engine: Engine): Promise<RunSession> {
-    const build = BUILDS.find(({ name }) => name === engine.build);
-    if (!build) throw new TabgptError(`there is no build "${engine.build}"; there are ${BUILDS.map((b) => b.name).join(", ")}`);
     // A model that came without a recipe still needs one to be configured; it is never trained with it.
     const config = { ...(info.train ?? trainConfig(presetValues(DEFAULT_PRESET))), ...info.model };
+    if (engine.gpu) return this.#gpus.open(config, mode, tokens, engine.checked);
+    const build = BUILDS.find(({ name }) => name === engine.build);
+    if (!build) throw new TabgptError(`there is no build "${engine.build}"; there are ${BUILDS.map((b) => b.name).join(", ")}`);
     const { memory } = this.#planner.plan(config, mode, engine.threads, tokens);
     const bytes = memoryFor(memory, engine.threads);
     const core = await Core.load({ build, baseUrl: this.#wasmUrl, bytes, threads: engine.threads });

@@ -11,9 +11,24 @@ import type { Corpus } from "../corpus.ts";
 import type { Values } from "../presets.ts";
 
 export interface Engine {
-  /** Name of a WASM build. */
+  /** Name of a WASM build, for when it is the CPU's turn. */
   build: string;
   threads: number;
+  /** On the GPU instead. */
+  gpu: boolean;
+  /** The check that the page knows the GPU to have passed; "" is none. */
+  checked: string;
+}
+
+export interface GpuVerdict {
+  /** It may be chosen. */
+  usable: boolean;
+  /** It is chosen where nobody chooses. */
+  automatic: boolean;
+  /** One sentence for the page. */
+  reason: string;
+  /** What to remember of a check that was passed; "" where there was none. */
+  checked: string;
 }
 
 export interface SampleSettings extends Sampling {
@@ -33,8 +48,8 @@ export interface CorpusFacts {
 export interface PlanFacts {
   parameters: number;
   memory: MemoryPlan;
-  /** What the WASM memory will be asked for, in bytes. */
-  wasmBytes: number;
+  /** What the browser will be asked for, in bytes: WASM memory, or buffers on the GPU. */
+  hostBytes: number;
   /** Learning rate at `curveSteps` evenly spread steps, first and last included. */
   curve: number[];
 }
@@ -62,7 +77,9 @@ export interface Commands {
   /** Names the folder of the WASM builds. Must come first. `kept` is what the last worker had in memory. */
   open: { request: { wasmUrl: string; kept: Kept | null }; reply: Opened };
   corpus: { request: { corpus: Corpus; tokenizer: string }; reply: CorpusFacts };
-  plan: { request: { values: Values; vocabSize: number; tokens: number; threads: number }; reply: PlanFacts };
+  /** Whether the GPU can be trained on; checks it, unless it passed the check that the page remembers. */
+  gpu: { request: { checked: string }; reply: GpuVerdict };
+  plan: { request: { values: Values; vocabSize: number; tokens: number; engine: Engine }; reply: PlanFacts };
   start: { request: { values: Values; corpus: Corpus; engine: Engine; live: SampleSettings }; reply: null };
   /** Opens the saved run and trains on. `corpus` where the store has none that fits. */
   continue: { request: { engine: Engine; corpus: Corpus | null; live: SampleSettings }; reply: null };
@@ -108,6 +125,10 @@ export interface EvalPoint {
 
 export type RunEvent =
   | { event: "ready"; engine: Engine; isa: string; memoryBytes: number; info: RunInfo; totalSteps: number }
+  /** The GPU compiles its kernels. */
+  | { event: "preparing"; done: number; total: number }
+  /** The GPU passed the check; to be remembered. */
+  | { event: "checked"; key: string }
   | { event: "history"; points: MetricPoint[]; evals: EvalPoint[] }
   | { event: "state"; state: RunState; step: number }
   | { event: "metrics"; points: MetricPoint[] }

@@ -1,0 +1,111 @@
+/**
+ * @file The worker's GPU: whether there is one to train on, and sessions on it. No session is opened on a
+ * GPU that has not passed the check of its arithmetic.
+ */
+import { BUILDS, Core, TabgptError, type MemoryPlan, type Mode } from "../core/index.ts";
+import { obstacleSentence, type Obstacle } from "../gpu/adapter.ts";
+import { CHECK_BYTES, checkGpu } from "../gpu/check.ts";
+import { Gpu } from "../gpu/gpu.ts";
+import { GpuHandle } from "../gpu/handle.ts";
+import { GpuSession } from "../gpu/session.ts";
+import { SHADERS } from "../gpu/sources.ts";
+import type { Values } from "../presets.ts";
+import type { GpuVerdict, RunEvent } from "./protocol.ts";
+
+/** The core's own: code, a plan's text, a batch. */
+const CORE_BYTES = 64 * 2 ** 20;
+/** The corpus is copied once while it is set. */
+const BYTES_A_TOKEN = 2 * Uint32Array.BYTES_PER_ELEMENT;
+const PLANNED_KERNELS = "tiled";
+
+export class Gpus {
+  readonly #wasmUrl: string;
+  readonly #planner: Core;
+  readonly #emit: (event: RunEvent) => void;
+  #found: Promise<Gpu | Obstacle> | null = null;
+  /** Of the check that was passed in this worker. */
+  #checked = "";
+
+  constructor(wasmUrl: string, planner: Core, emit: (event: RunEvent) => void) {
+    this.#wasmUrl = wasmUrl;
+    this.#planner = planner;
+    this.#emit = emit;
+  }
+
+  /** A software adapter is offered, unchecked yet; any other is checked unless `checked` says that it was. */
+  async verdict(checked: string): Promise<GpuVerdict> {
+    const found = await this.#find();
+    if (typeof found === "string") return { usable: false, automatic: false, reason: obstacleSentence(found), checked: "" };
+    const { identity } = found;
+    if (found.software) return { usable: true, automatic: false, reason: obstacleSentence("software", identity), checked: "" };
+    const problem = await this.#problem(found, checked);
+    if (problem) return { usable: false, automatic: false, reason: obstacleSentence("failed-check", problem), checked: "" };
+    return { usable: true, automatic: true, reason: `The GPU (${identity}) computes what the CPU does.`, checked: this.#checked };
+  }
+
+  /** Bytes by role of a training run. Throws TabgptError where the GPU's limits do not hold it. */
+  async memory(config: Values): Promise<MemoryPlan> {
+    const handle = new GpuHandle(this.#planner, config, "train", (await this.#need()).limits, PLANNED_KERNELS);
+    try {
+      return handle.memory();
+    } finally {
+      handle.close();
+    }
+  }
+
+  async open(config: Values, mode: Mode, tokens: number, checked: string): Promise<GpuSession> {
+    const gpu = await this.#need();
+    const problem = await this.#problem(gpu, checked);
+    if (problem) throw new TabgptError(obstacleSentence("failed-check", problem));
+    const largest = this.#largestTensor(config);
+    const core = await this.#core(CORE_BYTES + BYTES_A_TOKEN * tokens + 2 * largest);
+    const onPipeline = (done: number, total: number): void => this.#emit({ event: "preparing", done, total });
+    return GpuSession.open({ ...(await gpu.open()), core, config, mode, matmul: PLANNED_KERNELS, onPipeline });
+  }
+
+  #find(): Promise<Gpu | Obstacle> {
+    this.#found ??= Gpu.find((navigator as { gpu?: GPU }).gpu, SHADERS);
+    return this.#found;
+  }
+
+  async #need(): Promise<Gpu> {
+    const found = await this.#find();
+    if (typeof found !== "string") return found;
+    this.#found = null; // there may be one later
+    throw new TabgptError(obstacleSentence(found));
+  }
+
+  /** What the check finds, "" where it passes or has passed with these kernels on this adapter. */
+  async #problem(gpu: Gpu, remembered: string): Promise<string> {
+    const key = `${gpu.identity} ${fingerprint([...SHADERS.values()].join(""))}`;
+    if (remembered === key || this.#checked === key) {
+      this.#checked = key;
+      return "";
+    }
+    const { problem } = await checkGpu(await gpu.open(), await this.#core(CHECK_BYTES));
+    if (problem === "") {
+      this.#checked = key;
+      this.#emit({ event: "checked", key });
+    }
+    return problem;
+  }
+
+  /** A build that runs everywhere: it draws batches and plans, and computes nothing large. */
+  #core(bytes: number): Promise<Core> {
+    const build = BUILDS.find((candidate) => !candidate.simd && !candidate.threads && candidate.address === 32)!;
+    return Core.load({ build, baseUrl: this.#wasmUrl, bytes, threads: 1 });
+  }
+
+  /** Bytes of the largest parameter, which the core fills with its starting values. */
+  #largestTensor(config: Values): number {
+    const [vocab, ctx, width, mlp] = ["vocab_size", "ctx", "d_model", "d_mlp"].map((name) => config[name] as number);
+    return 4 * width! * Math.max(vocab!, ctx!, 3 * width!, mlp!);
+  }
+}
+
+/** FNV-1a of a text: whether the shaders are still those that were checked. */
+function fingerprint(text: string): string {
+  let hash = 0x811c9dc5;
+  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
+  return (hash >>> 0).toString(16);
+}
