@@ -31,12 +31,12 @@ def serve_lab(site: Path = SITE) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def launch_chromium() -> Iterator[Browser]:
+def launch_chromium(*flags: str) -> Iterator[Browser]:
     """The system's Chromium, headless."""
     path = chromium.find_chromium()
     assert path is not None, chromium.HOW
     with sync_playwright() as playwright:
         # Root, as in most containers, has no sandbox of Chromium's own.
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", *flags])
         yield browser
         browser.close()

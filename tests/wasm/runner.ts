@@ -1,10 +1,12 @@
 /**
- * @file Serves one WASM build to pytest: `node tests/wasm/runner.ts BUILD`. Every session gets an
- * instance of its own with memory sized from its plan, as the page does.
+ * @file Serves one WASM build to pytest: `node tests/wasm/runner.ts BUILD`; or the page's GPU path through
+ * Dawn, with BUILD "webgpu". Every session gets an instance of its own with memory sized from its plan, as
+ * the page does.
  */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { readCheckpoint, type RunInfo, writeCheckpoint } from "../../browser/src/checkpoint/checkpoint.ts";
+import { readCheckpoint, writeCheckpoint } from "../../browser/src/checkpoint/checkpoint.ts";
+import type { RunInfo } from "../../browser/src/checkpoint/info.ts";
 import {
   BUILDS,
   Core,
@@ -19,6 +21,10 @@ import {
   Session,
   type Split,
 } from "../../browser/src/core/index.ts";
+import { readMoments, readWeights } from "../../browser/src/worker/weights.ts";
+import type { RunSession } from "../../browser/src/worker/session.ts";
+import { GpuSession } from "../../browser/src/gpu/session.ts";
+import { openDawn } from "./dawn.ts";
 import { answer, refuse, requests } from "./wire.ts";
 
 type RawValue = string | number | null | { number: string };
@@ -52,32 +58,30 @@ const MIB = 2 ** 20;
 const OP_BYTES = 256 * MIB; // the largest case's arrays, twice
 
 const baseUrl = new URL("../../browser/public/wasm/", import.meta.url).href;
-const build = BUILDS.find(({ name }) => name === process.argv[2]);
-if (!build) throw new Error(`usage: runner.ts ${BUILDS.map(({ name }) => name).join("|")}`);
+const WEBGPU = "webgpu";
+const HOST_OF_GPU = "scalar";
+const named = process.argv[2];
+const build = BUILDS.find(({ name }) => name === (named === WEBGPU ? HOST_OF_GPU : named));
+if (!build) throw new Error(`usage: runner.ts ${[...BUILDS.map(({ name }) => name), WEBGPU].join("|")}`);
+const gpu = named === WEBGPU ? await openDawn() : null;
 
 const planner = await Planner.load(baseUrl);
 const ops = await Core.load({ build, baseUrl, bytes: OP_BYTES, threads: 1 });
-const sessions = new Map<number, Session>();
+const sessions = new Map<number, Session | GpuSession>();
 let opened = 0;
 
 async function open({ config, mode, threads }: Arguments, tokens: Uint32Array | undefined): Promise<number> {
   const plan = planner.plan(config, mode, threads, tokens?.length ?? 0);
   const core = await Core.load({ build: build!, baseUrl, bytes: memoryFor(plan.memory, threads), threads });
-  const session = new Session(core, config, mode, threads);
+  const session = gpu ? await GpuSession.open({ ...(await gpu.open()), core, config, mode }) : new Session(core, config, mode, threads);
   if (tokens) session.setTokens(tokens);
   sessions.set(++opened, session);
   return opened;
 }
 
 /** Writes a session as the page's download: its own code, into a folder. */
-function save(session: Session, folder: string, info: RunInfo): void {
-  const named = (prefix: string) =>
-    session
-      .names()
-      .filter((name) => name.startsWith(prefix))
-      .map((name) => ({ name, shape: session.shape(name), values: session.tensor(name) }));
-  const moments = [...named("m:"), ...named("v:")];
-  const checkpoint = { info, weights: named("transformer."), moments, metrics: "" };
+async function save(session: RunSession, folder: string, info: RunInfo): Promise<void> {
+  const checkpoint = { info, weights: await readWeights(session), moments: await readMoments(session), metrics: "" };
   mkdirSync(folder, { recursive: true });
   for (const { name, parts } of writeCheckpoint(checkpoint, "the page")) {
     writeFileSync(`${folder}/${name}`, Buffer.concat(parts));
@@ -85,7 +89,7 @@ function save(session: Session, folder: string, info: RunInfo): void {
 }
 
 /** Reads a folder with the page's code into a session; returns what it says of itself. */
-function load(session: Session, folder: string): RunInfo {
+function load(session: RunSession, folder: string): RunInfo {
   const files = new Map(readdirSync(folder).map((name) => [name, new Uint8Array(readFileSync(`${folder}/${name}`))]));
   const { info, weights, moments } = readCheckpoint(files);
   for (const { name, values } of [...weights, ...(moments ?? [])]) session.setTensor(name, values);
@@ -97,7 +101,13 @@ type Handler = (args: Arguments, arrays: Uint8Array[]) => unknown;
 
 const ids = (bytes: Uint8Array | undefined): Uint32Array => new Uint32Array(bytes!.buffer);
 const floats = (bytes: Uint8Array | undefined): Float32Array => new Float32Array(bytes!.buffer);
-const session = ({ session: id }: Arguments): Session => sessions.get(id)!;
+const session = ({ session: id }: Arguments): Session | GpuSession => sessions.get(id)!;
+/** For what only the WASM session does. */
+const onCpu = (args: Arguments): Session => {
+  const found = session(args);
+  if (found instanceof Session) return found;
+  throw new Error("the GPU's session does not do that");
+};
 
 /** A result that is arrays; everything else is JSON. */
 class Arrays {
@@ -135,35 +145,41 @@ const handlers: Record<string, Handler> = {
     sessions.delete(args.session);
   },
   names: (args) => session(args).names(),
-  get: (args) => {
+  get: async (args) => {
     const shape = session(args).shape(args.name);
-    return new Arrays([{ values: session(args).tensor(args.name), shape }]);
+    return new Arrays([{ values: await session(args).tensor(args.name), shape }]);
   },
   set: (args, arrays) => session(args).setTensor(args.name, floats(arrays[0])),
   save: (args) => save(session(args), args.folder, args.info),
   load: (args) => load(session(args), args.folder),
   init_weights: (args) => session(args).initWeights(),
-  step: (args) => {
-    const { loss, lr, gradNorm, finite } = session(args).step();
+  step: async (args) => {
+    const { loss, lr, gradNorm, finite } = await session(args).step();
     return { loss: String(loss), lr, grad_norm: String(gradNorm), finite }; // JSON has no NaN
   },
   step_number: (args) => session(args).stepNumber,
   set_step_number: (args) => {
     session(args).stepNumber = args.step;
   },
-  tiles: (args) => Array.from({ length: session(args).threads }, (_, i) => session(args).threadTiles(i)),
-  loss: (args, [x, y]) => String(session(args).loss(ids(x), ids(y), args.batch, args.length, args)),
-  loss_and_grads: (args, [x, y]) =>
-    String(session(args).lossAndGrads(ids(x), ids(y), args.batch, args.length, args)),
+  tiles: (args) => Array.from({ length: session(args).threads }, (_, i) => onCpu(args).threadTiles(i)),
+  loss: async (args, [x, y]) => String(await session(args).loss(ids(x), ids(y), args.batch, args.length, args)),
+  loss_and_grads: async (args, [x, y]) =>
+    String(await session(args).lossAndGrads(ids(x), ids(y), args.batch, args.length, args)),
   logits: (args, [x]) => {
     const { batch, length, vocab } = args;
-    return new Arrays([{ values: session(args).logits(ids(x), batch, length, vocab), shape: [batch, length, vocab] }]);
+    return new Arrays([{ values: onCpu(args).logits(ids(x), batch, length, vocab), shape: [batch, length, vocab] }]);
   },
-  evaluate: (args) => String(session(args).evaluate(args.split, args.batches)),
-  generate: (args, [prompt]) => {
+  evaluate: async (args) => String(await session(args).evaluate(args.split, args.batches)),
+  generate: async (args, [prompt]) => {
     session(args).generateBegin(ids(prompt), args.sampling);
-    return Array.from({ length: args.count }, () => session(args).generateNext());
+    const tokens: number[] = [];
+    while (tokens.length < args.count) tokens.push(await session(args).generateNext());
+    return tokens;
   },
+  /** Objects alive on the GPU, by kind. */
+  live: async () => (await gpu!.open()).device.live,
+  /** Takes the GPU away, as a driver's reset does. */
+  lose: async () => (await gpu!.open()).device.destroy(),
 };
 
 for await (const { call, args, arrays } of requests()) {

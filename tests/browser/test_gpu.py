@@ -1,0 +1,157 @@
+"""The page on a GPU: Chromium's software adapter, which computes what a GPU would, slowly.
+
+A software adapter is never chosen by itself, so the tests choose it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny_run
+from lab_browser import launch_chromium
+from playground import TINY, Playground, metrics
+from playwright.sync_api import Browser, expect
+from tabgpt.backends.numpy import NumpySession
+from tabgpt.config import ModelConfig, TrainConfig
+from tabgpt.tokenizer import CharTokenizer
+
+FLAGS = (
+    "--enable-unsafe-webgpu",
+    "--use-webgpu-adapter=swiftshader",
+    "--enable-webgpu-developer-features",
+    # Else the second loss of a GPU process is the end of WebGPU.
+    "--disable-gpu-process-crash-limit",
+    "--disable-domain-blocking-for-3d-apis",
+)
+BOUND = 2e-5
+"""Largest relative loss difference over 50 steps, on a GPU."""
+ON_GPU = re.compile("^GPU, .*swiftshader", re.IGNORECASE)
+ON_CPU = re.compile("^wasm-")
+# Every part of a step acts: see trajectory.py.
+RECIPE = {
+    **TINY,
+    "d_model": 18,
+    "n_head": 3,
+    "grad_accum": 2,
+    "dropout": 0.1,
+    "steps": 50,
+    "lr": 4e-3,
+    "warmup_steps": 10,
+    "schedule": "cosine",
+    "sample_interval": 0,
+    "eval_interval": 50,
+}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with launch_chromium(*FLAGS) as browser:
+        yield browser
+
+
+@pytest.fixture
+def gpu(playground: Playground) -> Playground:
+    """The page with a small text and the GPU chosen."""
+    playground.open()
+    playground.paste(tiny_run.TEXT)
+    choose(playground, "gpu")
+    return playground
+
+
+def choose(playground: Playground, device: str) -> None:
+    option = playground.page.locator(f"#device option[value={device}]")
+    expect(option).to_be_enabled(timeout=60_000)
+    playground.page.get_by_label("Train on").select_option(device)
+
+
+def test_a_software_gpu_is_offered_but_not_chosen(playground: Playground) -> None:
+    playground.open()
+    expect(playground.shown("gpu-reason")).to_contain_text("program on the CPU", timeout=60_000)
+    expect(playground.page.get_by_label("Train on")).to_have_value("cpu")
+
+
+def test_fifty_steps_on_the_gpu_stay_within_the_bound(gpu: Playground, tmp_path: Path) -> None:
+    gpu.train(**RECIPE)
+    expect(gpu.shown("engine-line")).to_have_text(ON_GPU)
+    lines = metrics(gpu.download(tmp_path / "run"))
+    losses = np.array([line["loss"] for line in lines])
+    expected, val_loss = oracle()
+    assert np.max(abs(losses - expected) / expected) <= BOUND
+    assert lines[-1]["val_loss"] == pytest.approx(val_loss, rel=BOUND)
+
+
+def oracle() -> tuple[np.ndarray, float]:
+    """The same run in float64; its starting weights differ by float32's rounding alone."""
+    text = CharTokenizer.train(tiny_run.TEXT)
+    model = {name: RECIPE[name] for name in ("ctx", "n_layer", "n_head", "d_model", "dropout")}
+    train = {
+        name: RECIPE[name]
+        for name in ("batch_size", "grad_accum", "steps", "lr", "warmup_steps", "schedule")
+    }
+    session = NumpySession(
+        ModelConfig(vocab_size=text.vocab_size, **model),
+        TrainConfig(**train),
+        np.array(text.encode(tiny_run.TEXT), np.uint32),
+        "train",
+    )
+    session.init_weights()
+    losses = np.array([session.step().loss for _ in range(RECIPE["steps"])])
+    return losses, session.evaluate("val")
+
+
+def test_a_run_moves_between_gpu_and_cpu(gpu: Playground) -> None:
+    gpu.set(**TINY, steps=100_000, sample_interval=0, eval_interval=100_000)
+    gpu.press("Start")
+    step = 3
+    for device, line in (("cpu", ON_CPU), ("gpu", ON_GPU), ("cpu", ON_CPU)):
+        gpu.wait_for_step(step)
+        gpu.press("Stop")
+        gpu.wait_for("Stopped")
+        step = gpu.step
+        choose(gpu, device)
+        gpu.press("Resume")
+        gpu.wait_for("Training")
+        expect(gpu.shown("engine-line")).to_have_text(line)
+        step += 3
+    gpu.wait_for_step(step)
+
+
+def test_a_run_survives_the_gpus_process(gpu: Playground) -> None:
+    """It goes on from its last save; no step is counted twice and no loss jumps."""
+    gpu.set(**TINY, steps=100_000, sample_interval=0, eval_interval=100_000)
+    gpu.press("Start")
+    gpu.wait_for_step(4)
+    gpu.press("Pause")
+    gpu.wait_for("Paused")
+    saved = gpu.step
+    gpu.press("Resume")
+    gpu.wait_for_step(saved + 3)
+    kill_gpu_process()
+    expect(gpu.shown("notice")).to_contain_text(
+        re.compile(rf"the GPU was lost.*goes on from step {saved}, its last state in memory"),
+        timeout=60_000,
+    )
+    gpu.wait_for_step(saved + 3)
+    expect(gpu.shown("state")).to_have_text("Training")
+
+
+def kill_gpu_process() -> None:
+    """Of the Chromium that this process has started; on Linux."""
+    killed = 0
+    for pid in descendants(os.getpid()):
+        if b"--type=gpu-process" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)
+            killed += 1
+    assert killed == 1
+
+
+def descendants(pid: int) -> list[int]:
+    children = Path(f"/proc/{pid}/task").glob("*/children")
+    own = [int(child) for file in children for child in file.read_text().split()]
+    return own + [below for child in own for below in descendants(child)]
