@@ -1,0 +1,174 @@
+"""The backend "wgpu" as people use it: the command, its files, and what it refuses."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tiny_run
+import vulkan
+from safetensors.numpy import load_file
+
+TRAIN = ("train", "--preset", "tiny", "--ctx", 8, "--n-head", 2, "--d-model", 8, "--batch", 2)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus; skips where there is no adapter, unless TABGPT_NEEDS_GPU is set."""
+    folder = tmp_path_factory.mktemp("wgpu")
+    (folder / "tiny.txt").write_text(tiny_run.TEXT, encoding="utf-8")
+    done = python("from tabgpt.gpu.adapter import find_adapter; find_adapter()", folder)
+    if "finds no GPU adapter" in done.stderr and not os.environ.get("TABGPT_NEEDS_GPU"):
+        pytest.skip("no GPU adapter")
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def python(code: str, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """A process of its own: Naga may abort."""
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=cwd,
+        env=tiny_run.environment(**vulkan.environment(), **more),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def tabgpt(folder: Path, *arguments: object) -> str:
+    done = tiny_run.tabgpt(*arguments, cwd=folder, **vulkan.environment())
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def losses(folder: Path) -> list[str]:
+    """Of each step, as text: without its times."""
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    return [line.partition('"lr"')[0] for line in lines]
+
+
+def test_command_trains_resumes_evaluates_and_samples(folder: Path) -> None:
+    """A stopped run goes on to the bits of one that never stopped; the CPU reads its files."""
+    common = ("--corpus", "tiny.txt", "--schedule", "constant", "--dropout", 0.1)
+    said = tabgpt(folder, *TRAIN, *common, "--backend", "wgpu", "--out", "whole", "--steps", 8)
+    assert "backend wgpu (" in said
+    tabgpt(folder, *TRAIN, *common, "--backend", "wgpu", "--out", "parts", "--steps", 5)
+    assert "backend wgpu (" in tabgpt(folder, "train", "--resume", "parts", "--steps", 8)
+    assert losses(folder / "parts") == losses(folder / "whole")
+    whole, parts = (
+        load_file(next((folder / run).glob("optimizer-*.safetensors")))
+        for run in ("whole", "parts")
+    )
+    assert {n: a.tobytes() for n, a in whole.items()} == {n: a.tobytes() for n, a in parts.items()}
+    evaluate = ("eval", "whole", "--corpus", "tiny.txt")
+    gpu, cpu = (
+        float(tabgpt(folder, *evaluate, "--backend", b).split("loss ")[1].split()[0].strip(","))
+        for b in ("wgpu", "native")
+    )
+    assert gpu == pytest.approx(cpu, rel=1e-5)
+    write = ("sample", "whole", "--prompt", "The", "--temperature", 0, "--max-new-tokens", 30)
+    assert tabgpt(folder, *write, "--backend", "wgpu") == tabgpt(folder, *write)
+
+
+SESSION = """
+import json, numpy as np, tiny_run
+from tabgpt.backends import open_session
+from tabgpt.config import TrainConfig
+from tabgpt.errors import BackendError
+config, train = tiny_run.model_config(), TrainConfig(batch_size=2)
+"""
+
+
+def refusal(folder: Path, code: str, **more: str) -> str:
+    """What the code, which must end in an error of the family, was told."""
+    body = "\n".join(f"    {line}" for line in code.strip().splitlines())
+    program = f"{SESSION}\ntry:\n{body}\nexcept BackendError as error:\n    print(error)\n"
+    more.setdefault("PYTHONPATH", os.pathsep.join(sys.path))
+    done = python(program, folder, **more)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_no_adapter_says_what_to_install(tmp_path: Path) -> None:
+    nothing = tmp_path / "none.json"
+    nothing.write_text('{"file_format_version": "1.0.0", "ICD": {"library_path": "none.so"}}')
+    off = dict.fromkeys(("VK_DRIVER_FILES", "VK_ICD_FILENAMES"), str(nothing))
+    program = f"{SESSION}\ntry:\n    open_session('wgpu', config)\nexcept BackendError as e:\n"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}    print(e)\n"],
+        env=tiny_run.environment(**off, PYTHONPATH=os.pathsep.join(sys.path)),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert "finds no GPU adapter" in done.stdout
+    assert "mesa-vulkan-drivers" in done.stdout
+
+
+def test_a_changed_access_mode_is_named_before_anything_is_made(folder: Path) -> None:
+    said = refusal(
+        folder,
+        """
+from tabgpt import shaders
+real = shaders.kernel
+def changed(name):
+    kernel = real(name)
+    if name != "adamw":
+        return kernel
+    code = kernel.code.replace("read> gradients", "read_write> gradients")
+    return shaders.read(name, code)
+shaders.kernel = changed
+open_session("wgpu", config, train, mode="train")
+""",
+    )
+    assert "adamw.wgsl declares 'gradients' as read_write, the plan binds it as read" in said
+
+
+def test_a_model_beyond_the_adapters_limits_is_refused_with_what_fits(folder: Path) -> None:
+    said = refusal(
+        folder,
+        """
+from tabgpt.config import ModelConfig
+for width in (128, 1024, 16384):
+    large = ModelConfig(vocab_size=1000000, ctx=8, n_layer=1, n_head=8, d_model=width)
+    open_session("wgpu", large, train, mode="infer").close()
+""",
+    )
+    assert "transformer.wte.weight" in said
+    assert "maxStorageBufferBindingSize is" in said
+    assert "the largest d_model that fits is" in said
+
+
+def test_no_memory_is_an_error_before_the_first_step(folder: Path) -> None:
+    """The device refuses a buffer: a typed error that names it, and what was made is given back."""
+    said = refusal(
+        folder,
+        """
+import wgpu
+from tabgpt.gpu import executor
+from wgpu.backends.wgpu_native import GPUBuffer, GPUDevice
+made, freed = [], []
+real, destroy = GPUDevice.create_buffer, GPUBuffer.destroy
+def create(self, *, label="", size, usage, **more):
+    if label.startswith("activations"):
+        raise wgpu.GPUOutOfMemoryError("not enough memory left")
+    made.append(label)
+    return real(self, label=label, size=size, usage=usage, **more)
+def release(self):
+    freed.append(self.label)
+    destroy(self)
+GPUDevice.create_buffer, GPUBuffer.destroy = create, release
+try:
+    open_session("wgpu", config, train, mode="train")
+finally:
+    print(sorted(made) == sorted(freed))
+""",
+    )
+    assert said.startswith("True\n")
+    assert "the GPU has no memory left for" in said
+    assert "of activations.0" in said
+    assert "use a smaller model or batch_size" in said
