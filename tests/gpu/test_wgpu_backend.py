@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 import tiny_run
 import vulkan
+from remote import ROOT
 from safetensors.numpy import load_file
 
 TRAIN = ("train", "--preset", "tiny", "--ctx", 8, "--n-head", 2, "--d-model", 8, "--batch", 2)
@@ -172,3 +174,61 @@ finally:
     assert "the GPU has no memory left for" in said
     assert "of activations.0" in said
     assert "use a smaller model or batch_size" in said
+
+
+LOSE = """
+import tabgpt
+from tabgpt.gpu.executor import Executor
+def train(lose_at, program):
+    run = tabgpt.train(tiny_run.recipe(steps=20), "tiny.txt", backend="wgpu", out=program)
+    real = Executor.run
+    def lose(self, *names):
+        real(self, *names)
+        if run.step == lose_at and program in names:
+            self._device.destroy()
+    Executor.run = lose
+    try:
+        for event in run:
+            if run.step == 8:
+                run.save()
+    finally:
+        Executor.run = real
+        print(run.step)
+"""
+
+
+@pytest.mark.parametrize("program", ["begin_step", "backward", "update"])
+def test_a_lost_device_stops_the_run_and_leaves_its_checkpoint(folder: Path, program: str) -> None:
+    """Wherever in a step it goes: no loss of that step is told; the CPU goes on from the file."""
+    said = refusal(folder, f"{LOSE}\ntrain(12, {program!r})")
+    at, message = said.split("\n", 1)
+    assert at == "12"
+    assert "the GPU was lost during " in message
+    assert "what the run last saved is safe" in message
+    assert len(losses(folder / program)) <= 13
+    code = f"import tabgpt; run = tabgpt.resume({program!r}, backend='native'); print(run.step)"
+    done = python(code, folder)
+    assert done.stdout == "8\n", done.stderr
+
+
+def test_submits_are_bounded_as_in_the_tab(folder: Path) -> None:
+    """Each of as many commands as the tab's, and all of a program is submitted."""
+    said = refusal(
+        folder,
+        """
+from tabgpt.gpu.executor import ENTRIES_A_SUBMIT, Executor
+encode, sizes = Executor._encode, []
+def counted(self, encoder, commands):
+    sizes.append(len(commands))
+    encode(self, encoder, commands)
+Executor._encode = counted
+session = open_session("wgpu", config, train, np.arange(400) % 11, mode="train")
+session.step()
+programs = session._executor.programs
+wanted = sum(len(programs[name]) for name in ("begin_step", "forward", "backward", "update"))
+raise BackendError(f"{max(sizes)} {ENTRIES_A_SUBMIT} {sum(sizes) == wanted}")
+""",
+    )
+    tab = (ROOT / "browser/src/gpu/executor.ts").read_text()
+    (most,) = re.findall(r"ENTRIES_A_SUBMIT = (\d+)", tab)
+    assert said == f"{most} {most} True\n"

@@ -24,16 +24,29 @@ _ACCESS = {"uniform": "uniform", "read": "read-only-storage", "read_write": "sto
 _DTYPES = {"f32": np.float32, "u32": np.uint32}
 
 
+ENTRIES_A_SUBMIT = 48
+"""Commands in one submit, as in the tab: drivers reset a GPU that is busy for about 2 s with one,
+and the slowest kernels take some 10 ms each on hardware."""
+
+_LOST = ("lost", "could not map buffer")
+"""What wgpu-py says of a device that is gone; it has no other sign of it."""
+
+
 @contextmanager
 def _device_errors(doing: str) -> Iterator[None]:
-    """WebGPU's errors join the package's one family."""
+    """WebGPU's errors join the package's one family; a lost device is told from a refusal."""
     try:
         yield
     except wgpu.GPUOutOfMemoryError as error:
         raise BackendError(
             f"the GPU has no memory left for {doing} ({error}); use a smaller model or batch_size"
         ) from error
-    except wgpu.GPUError as error:
+    except (wgpu.GPUError, RuntimeError) as error:  # the latter where a buffer cannot be mapped
+        if any(words in str(error).lower() for words in _LOST):
+            raise BackendError(
+                f"the GPU was lost during {doing} ({error}); what the run last saved is safe: go "
+                f'on from it with `tabgpt train --resume`, or with the backend "native"'
+            ) from error
         raise BackendError(f"the GPU refused {doing}: {error}") from error
 
 
@@ -117,6 +130,8 @@ class Executor:
             name: [self._prepared(command) for command in commands]
             for name, commands in part["programs"].items()
         }
+        used = {command.get("key") for program in self.programs.values() for command in program}
+        self._groups = {key: group for key, group in self._groups.items() if key in used}
 
     def _prepared(self, command: Command) -> Command:
         """The command with its bind group; equal bindings share one."""
@@ -136,35 +151,42 @@ class Executor:
                 self._groups[key] = self._device.create_bind_group(
                     layout=self._pipelines[number][1], entries=entries
                 )
-        return command | {"group": self._groups[key], "names": self._binding_names[number]}
+        names = self._binding_names[number]
+        return command | {"key": key, "group": self._groups[key], "names": names}
 
     def run(self, *names: str) -> None:
-        """Submits programs, in order, in one piece; does not wait for them."""
+        """Submits programs, in order, a bounded piece at a time; does not wait for them."""
+        commands = [command for name in names for command in self.programs[name]]
         with _device_errors(f"the program {names[-1]}"):
-            encoder = self._device.create_command_encoder()
-            pass_ = None
-            for command in (c for name in names for c in self.programs[name]):
-                if "pipeline" in command:
-                    if pass_ is None:
-                        pass_ = encoder.begin_compute_pass()
-                    pass_.set_pipeline(self._pipelines[command["pipeline"]][0])
-                    pass_.set_bind_group(0, command["group"])
-                    pass_.dispatch_workgroups(*command["grid"])
-                    continue
-                if pass_ is not None:
-                    pass_.end()
-                    pass_ = None
-                if "clear" in command:
-                    buffer, offset, size = command["clear"]
-                    encoder.clear_buffer(self._buffers[buffer], offset, size)
-                else:
-                    source, at, target, to, size = command["copy"]
-                    encoder.copy_buffer_to_buffer(
-                        self._buffers[source], at, self._buffers[target], to, size
-                    )
+            for begin in range(0, len(commands), ENTRIES_A_SUBMIT):
+                encoder = self._device.create_command_encoder()
+                self._encode(encoder, commands[begin : begin + ENTRIES_A_SUBMIT])
+                self._device.queue.submit([encoder.finish()])
+
+    def _encode(self, encoder: Any, commands: list[Command]) -> None:
+        """Dispatches that follow each other share a pass; clears and copies stand between."""
+        pass_ = None
+        for command in commands:
+            if "pipeline" in command:
+                if pass_ is None:
+                    pass_ = encoder.begin_compute_pass()
+                pass_.set_pipeline(self._pipelines[command["pipeline"]][0])
+                pass_.set_bind_group(0, command["group"])
+                pass_.dispatch_workgroups(*command["grid"])
+                continue
             if pass_ is not None:
                 pass_.end()
-            self._device.queue.submit([encoder.finish()])
+                pass_ = None
+            if "clear" in command:
+                buffer, offset, size = command["clear"]
+                encoder.clear_buffer(self._buffers[buffer], offset, size)
+            else:
+                source, at, target, to, size = command["copy"]
+                encoder.copy_buffer_to_buffer(
+                    self._buffers[source], at, self._buffers[target], to, size
+                )
+        if pass_ is not None:
+            pass_.end()
 
     def _write(self, buffer: int, offset: int, data: Any) -> None:
         with _device_errors(f"an upload to {self._names[buffer]}"):
