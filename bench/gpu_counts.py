@@ -5,8 +5,9 @@
 For every preset, or the ones named: operations, bytes that must move if each bound range
 moves once, operations a byte, and the floor in milliseconds on a GPU of that peak and
 bandwidth, the larger of the two times of each dispatch added up. `--dispatches` lists each
-dispatch instead of each kernel. Operations are additions and multiplications; an
-exponential or a root counts as 8, about what its polynomial takes.
+dispatch instead of each kernel; `--record` writes every preset's sum and kernels to
+bench/records/gpu-counts.json, which README's table is made of. Operations are additions
+and multiplications; an exponential or a root counts as 8, about what its polynomial takes.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
+import record
 from tabgpt import _core, shaders
 from tabgpt.backends.native import core_config
 from tabgpt.config import preset, preset_names
@@ -81,17 +83,23 @@ class Count:
     bytes: float = 0
     floor_ms: float = 0
 
-    def add(self, operations: float, moved: float, gpu: argparse.Namespace) -> None:
-        self.dispatches += 1
+    def add(
+        self, dispatches: int, operations: float, moved: float, gpu: argparse.Namespace
+    ) -> None:
+        self.dispatches += dispatches
         self.operations += operations
         self.bytes += moved
         self.floor_ms += 1e3 * max(operations / (gpu.tflops * 1e12), moved / (gpu.gb_s * 1e9))
 
+    @property
+    def intensity(self) -> float:
+        """Operations a byte."""
+        return self.operations / self.bytes if self.bytes else 0
+
     def row(self) -> str:
-        intensity = self.operations / self.bytes if self.bytes else 0
         return (
             f"| {self.label} | {self.dispatches} | {self.operations / 1e9:,.3f} "
-            f"| {self.bytes / 1e6:,.2f} | {intensity:.2f} | {self.floor_ms:.4f} |"
+            f"| {self.bytes / 1e6:,.2f} | {self.intensity:.2f} | {self.floor_ms:.4f} |"
         )
 
 
@@ -142,8 +150,52 @@ def counts(name: str, gpu: argparse.Namespace) -> tuple[list[Count], dict[str, i
         else:
             operations, label = 0, "clear" if "clear" in command else "copy"
         for count in (found.setdefault(label, Count(label)), total):
-            count.add(operations, moved(command, plan), gpu)
+            count.add(int("pipeline" in command), operations, moved(command, plan), gpu)
     return [*found.values(), total], core.memory()
+
+
+def tokens_a_step(name: str) -> int:
+    recipe = preset(name)
+    tokens: int = recipe.train.batch_size * recipe.train.grad_accum * recipe.model(VOCABULARY).ctx
+    return tokens
+
+
+def result(name: str, gpu: argparse.Namespace) -> dict[str, Any]:
+    """A preset's line of the record."""
+    (*kernels, total), memory = counts(name, gpu)
+    return {
+        "preset": name,
+        "tokens": tokens_a_step(name),
+        "tflops": gpu.tflops,
+        "gb_s": gpu.gb_s,
+        "memory": memory,
+        "step": asdict(total) | {"intensity": total.intensity},
+        "kernels": [asdict(kernel) | {"intensity": kernel.intensity} for kernel in kernels],
+    }
+
+
+def write_record(gpu: argparse.Namespace) -> None:
+    """A record is of all presets, by kernel."""
+    results = [result(name, gpu) for name in preset_names()]
+    record.write(
+        "gpu-counts",
+        f"python bench/gpu_counts.py --record --tflops {gpu.tflops:g} --gb-s {gpu.gb_s:g}",
+        results,
+        ok=all(row["step"]["operations"] > 0 for row in results),
+        why="counted from the plans that the core makes; nothing was timed",
+    )
+
+
+def print_tables(name: str, gpu: argparse.Namespace) -> None:
+    rows, memory = counts(name, gpu)
+    print(
+        f"\n## {name}: {tokens_a_step(name):,} tokens a step, {memory['total'] / 2**20:,.1f} MiB "
+        f"on the GPU, floor at {gpu.tflops:g} TFLOP/s and {gpu.gb_s:g} GB/s\n"
+    )
+    print("| kernel | dispatches | GFLOP | MB | FLOP a byte | floor, ms |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    for row in rows:
+        print(row.row())
 
 
 def main() -> None:
@@ -152,19 +204,15 @@ def main() -> None:
     parser.add_argument("--tflops", type=float, default=10.0, help="the GPU's float32 peak")
     parser.add_argument("--gb-s", type=float, default=300.0, help="its memory's bandwidth")
     parser.add_argument("--dispatches", action="store_true", help="a row for each dispatch")
+    parser.add_argument("--record", action="store_true", help="write the record of every preset")
     gpu = parser.parse_args()
+    if gpu.record and (gpu.preset or gpu.dispatches):
+        parser.error("--record counts every preset by kernel: give no --preset, no --dispatches")
+    if gpu.record:
+        write_record(gpu)
+        return
     for name in gpu.preset or preset_names():
-        rows, memory = counts(name, gpu)
-        recipe = preset(name)
-        tokens = recipe.train.batch_size * recipe.train.grad_accum * recipe.model(VOCABULARY).ctx
-        print(
-            f"\n## {name}: {tokens:,} tokens a step, {memory['total'] / 2**20:,.1f} MiB on the "
-            f"GPU, floor at {gpu.tflops:g} TFLOP/s and {gpu.gb_s:g} GB/s\n"
-        )
-        print("| kernel | dispatches | GFLOP | MB | FLOP a byte | floor, ms |")
-        print("| --- | ---: | ---: | ---: | ---: | ---: |")
-        for row in rows:
-            print(row.row())
+        print_tables(name, gpu)
 
 
 if __name__ == "__main__":

@@ -174,6 +174,24 @@ def step_sizes() -> str:
     return table + "\nTwo threads; medians.\n" + source(data)
 
 
+def gpu_counts() -> str:
+    """What a training step asks of a GPU, by preset."""
+    data = record.read("gpu-counts")
+    rows = data["results"]
+    table = "| preset | tokens a step | dispatches | GFLOP | GB | FLOP a byte | floor, ms | MiB |\n"
+    table += "|---" * 8 + "|\n"
+    for row in rows:
+        step = row["step"]
+        table += (
+            f"| {row['preset']} | {row['tokens']:,} | {step['dispatches']:,}"
+            f" | {step['operations'] / 1e9:,.2f} | {step['bytes'] / 1e9:,.3f}"
+            f" | {step['intensity']:.1f} | {step['floor_ms']:,.3f}"
+            f" | {row['memory']['total'] / 2**20:,.1f} |\n"
+        )
+    gpu = f"{rows[0]['tflops']:g} TFLOP/s and {rows[0]['gb_s']:g} GB/s"
+    return f"{table}\nCounted, not timed; the floor is a GPU's of {gpu}.\n" + source(data)
+
+
 FIGURES: dict[str, Callable[[], str]] = {
     "learns": learns,
     "lr-sweep": lr_sweep,
@@ -183,6 +201,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "matmul-tab": matmul_tab,
     "matmul-peers": matmul_peers,
     "step-sizes": step_sizes,
+    "gpu-counts": gpu_counts,
 }
 
 

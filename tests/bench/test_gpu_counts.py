@@ -1,0 +1,56 @@
+"""The counted work of a GPU's step: by hand where that is short, and as the record says."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from tabgpt.config import preset, preset_names
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
+
+import gpu_counts
+import record
+
+ROWS = {row["preset"]: row for row in record.read("gpu-counts")["results"]}
+
+
+def gpu(**options: object) -> argparse.Namespace:
+    return argparse.Namespace(**{"tflops": 10.0, "gb_s": 300.0, "dispatches": False, **options})
+
+
+def test_the_record_has_every_preset() -> None:
+    assert list(ROWS) == preset_names()
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_the_record_is_what_the_plans_say_now(name: str) -> None:
+    row = ROWS[name]
+    now = gpu_counts.result(name, gpu(tflops=row["tflops"], gb_s=row["gb_s"]))
+    assert json.loads(json.dumps(now)) == row, "run python bench/gpu_counts.py --record"
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_matrix_products_are_the_models(name: str) -> None:
+    """2 M N K of each linear map and of the head, forward once and backward twice."""
+    recipe = preset(name)
+    model = recipe.model(gpu_counts.VOCABULARY)
+    weights = 12 * model.n_layer * model.d_model**2 + model.vocab_size * model.d_model
+    rows, _ = gpu_counts.counts(name, gpu())
+    products = sum(row.operations for row in rows if row.label.startswith("matmul"))
+    assert products == 3 * 2 * gpu_counts.tokens_a_step(name) * weights
+
+
+def test_the_floor_follows_the_gpu() -> None:
+    def floor(**options: float) -> float:
+        return gpu_counts.counts("tiny", gpu(**options))[0][-1].floor_ms
+
+    slow = floor()
+    assert floor(tflops=5.0, gb_s=150.0) == pytest.approx(2 * slow)
+    assert floor(gb_s=1e9) < slow  # a small model's step waits for memory
+    by_dispatch, _ = gpu_counts.counts("tiny", gpu(dispatches=True))
+    assert by_dispatch[-1].floor_ms == pytest.approx(slow)
+    assert sum(row.dispatches for row in by_dispatch[:-1]) == by_dispatch[-1].dispatches
