@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tiny_run
@@ -179,19 +180,25 @@ def test_a_reader_that_goes_away_loses_no_step(folder: Path) -> None:
     assert about.step == len(lines_of(folder / "run")) >= 40
 
 
+def popen_where_hangups(handler: signal.Handlers, *arguments: object, folder: Path) -> Any:
+    """A process that finds SIGHUP so: the suite itself may run under nohup."""
+    before = signal.signal(signal.SIGHUP, handler)
+    try:
+        return popen(folder, *arguments)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_a_closed_terminal_saves_and_nohup_does_not_mind(folder: Path) -> None:
-    options = (*OPTIONS, "--autosave-seconds", 0, "--steps", 100000)
-    process = popen(folder, *options, "--out", "run")
+    options = (*OPTIONS, "--autosave-seconds", 0, "--steps", 100000, "--out", "run")
+    process = popen_where_hangups(signal.SIG_DFL, *options, folder=folder)
     wait_for_lines(folder / "run", 15, process)
     process.send_signal(signal.SIGHUP)
     process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGHUP
     assert checkpoints.load(folder / "run", moments=True).step == len(lines_of(folder / "run"))
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        process = popen(folder, "train", "--resume", "run", "--threads", 1)
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    resume = ("train", "--resume", "run", "--threads", 1)
+    process = popen_where_hangups(signal.SIG_IGN, *resume, folder=folder)
     lines = len(lines_of(folder / "run"))
     process.send_signal(signal.SIGHUP)
     wait_for_lines(folder / "run", lines + 15, process)
