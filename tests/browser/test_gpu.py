@@ -12,14 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import page_run
 import pytest
 import tiny_run
 from lab_browser import launch_chromium
 from playground import TINY, Playground, metrics
 from playwright.sync_api import Browser, expect
-from tabgpt.backends.numpy import NumpySession
-from tabgpt.config import ModelConfig, TrainConfig
-from tabgpt.tokenizer import CharTokenizer
 
 FLAGS = (
     "--enable-unsafe-webgpu",
@@ -29,24 +27,9 @@ FLAGS = (
     "--disable-gpu-process-crash-limit",
     "--disable-domain-blocking-for-3d-apis",
 )
-BOUND = 2e-5
-"""Largest relative loss difference over 50 steps, on a GPU."""
+STEPS = 50
 ON_GPU = re.compile("^GPU, .*swiftshader", re.IGNORECASE)
 ON_CPU = re.compile("^wasm-")
-# Every part of a step acts: see trajectory.py.
-RECIPE = {
-    **TINY,
-    "d_model": 18,
-    "n_head": 3,
-    "grad_accum": 2,
-    "dropout": 0.1,
-    "steps": 50,
-    "lr": 4e-3,
-    "warmup_steps": 10,
-    "schedule": "cosine",
-    "sample_interval": 0,
-    "eval_interval": 50,
-}
 
 
 @pytest.fixture(scope="module")
@@ -77,32 +60,13 @@ def test_a_software_gpu_is_offered_but_not_chosen(playground: Playground) -> Non
 
 
 def test_fifty_steps_on_the_gpu_stay_within_the_bound(gpu: Playground, tmp_path: Path) -> None:
-    gpu.train(**RECIPE)
+    gpu.train(**page_run.recipe(STEPS))
     expect(gpu.shown("engine-line")).to_have_text(ON_GPU)
     lines = metrics(gpu.download(tmp_path / "run"))
     losses = np.array([line["loss"] for line in lines])
-    expected, val_loss = oracle()
-    assert np.max(abs(losses - expected) / expected) <= BOUND
-    assert lines[-1]["val_loss"] == pytest.approx(val_loss, rel=BOUND)
-
-
-def oracle() -> tuple[np.ndarray, float]:
-    """The same run in float64; its starting weights differ by float32's rounding alone."""
-    text = CharTokenizer.train(tiny_run.TEXT)
-    model = {name: RECIPE[name] for name in ("ctx", "n_layer", "n_head", "d_model", "dropout")}
-    train = {
-        name: RECIPE[name]
-        for name in ("batch_size", "grad_accum", "steps", "lr", "warmup_steps", "schedule")
-    }
-    session = NumpySession(
-        ModelConfig(vocab_size=text.vocab_size, **model),
-        TrainConfig(**train),
-        np.array(text.encode(tiny_run.TEXT), np.uint32),
-        "train",
-    )
-    session.init_weights()
-    losses = np.array([session.step().loss for _ in range(RECIPE["steps"])])
-    return losses, session.evaluate("val")
+    expected, val_loss = page_run.oracle(STEPS)
+    assert np.max(abs(losses - expected) / expected) <= page_run.GPU_BOUND
+    assert lines[-1]["val_loss"] == pytest.approx(val_loss, rel=page_run.GPU_BOUND)
 
 
 def test_a_run_moves_between_gpu_and_cpu(gpu: Playground) -> None:
