@@ -17,7 +17,7 @@ import pytest
 import tiny_run
 from lab_browser import launch_chromium
 from playground import TINY, Playground, metrics
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 FLAGS = (
     "--enable-unsafe-webgpu",
@@ -30,6 +30,16 @@ FLAGS = (
 STEPS = 50
 ON_GPU = re.compile("^GPU, .*swiftshader", re.IGNORECASE)
 ON_CPU = re.compile("^wasm-")
+HOLD_DEVICES = """
+const request = GPUAdapter.prototype.requestDevice;
+globalThis.devices = [];
+GPUAdapter.prototype.requestDevice = async function (...values) {
+  const device = await request.apply(this, values);
+  globalThis.devices.push(device);
+  return device;
+};
+"""
+"""Before a worker's own code: every device that it opens."""
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +50,10 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def gpu(playground: Playground) -> Playground:
+    return open_gpu(playground)
+
+
+def open_gpu(playground: Playground) -> Playground:
     """The page with a small text and the GPU chosen."""
     playground.open()
     playground.paste(tiny_run.TEXT)
@@ -103,6 +117,41 @@ def test_a_run_survives_the_gpus_process(gpu: Playground) -> None:
     )
     gpu.wait_for_step(saved + 3)
     expect(gpu.shown("state")).to_have_text("Training")
+
+
+def test_a_destroyed_device_changes_no_loss(page: Page, lab_url: str, tmp_path: Path) -> None:
+    """`device.destroy()` in the middle: every step is there once, with the oracle's loss."""
+    hold_devices(page)
+    gpu = open_gpu(Playground(page, lab_url))
+    gpu.set(**page_run.recipe(STEPS))
+    gpu.press("Start")
+    gpu.wait_for_step(5)
+    assert destroy_devices(page) > 0
+    expect(gpu.shown("notice")).to_contain_text("the GPU was lost", timeout=60_000)
+    gpu.wait_for("Finished")
+    lines = metrics(gpu.download(tmp_path / "run"))
+    assert [line["step"] for line in lines] == list(range(1, STEPS + 1))
+    expected, _ = page_run.oracle(STEPS)
+    losses = np.array([line["loss"] for line in lines])
+    assert np.max(abs(losses - expected) / expected) <= page_run.GPU_BOUND
+
+
+def hold_devices(page: Page) -> None:
+    def answer(route: Route) -> None:
+        response = route.fetch()
+        route.fulfill(response=response, body=HOLD_DEVICES + response.text())
+
+    page.context.route(re.compile(r"/_astro/worker[^/]*\.js$"), answer)
+
+
+def destroy_devices(page: Page) -> int:
+    """In all workers; gives how many there were."""
+    script = """() => {
+      const held = globalThis.devices ?? [];
+      for (const device of held) device.destroy();
+      return held.length;
+    }"""
+    return sum(worker.evaluate(script) for worker in page.workers)
 
 
 def kill_gpu_process() -> None:
