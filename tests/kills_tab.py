@@ -30,9 +30,9 @@ from typing import Any
 
 import chromium
 import tiny_run
-from lab_browser import serve_lab
+from lab_browser import driver, serve_lab
 from playground import TINY, Playground
-from playwright.sync_api import BrowserContext, Error, Page, Playwright, sync_playwright
+from playwright.sync_api import BrowserContext, Error, Page, Playwright
 
 ROOT = Path(__file__).resolve().parents[1]
 COUNT = 200
@@ -269,10 +269,9 @@ def tabs() -> Iterator[Tab]:
     """A profile of its own, which outlives the browsers that are killed."""
     with (
         serve_lab() as url,
-        sync_playwright() as playwright,
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
     ):
-        tab = Tab(playwright, url, Path(folder) / "profile")
+        tab = Tab(driver(), url, Path(folder) / "profile")
         try:
             yield tab
         finally:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import chromium
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Playwright, sync_playwright
 
 SITE = Path(__file__).resolve().parents[1] / "browser" / "dist"
 
@@ -30,13 +32,22 @@ def serve_lab(site: Path = SITE) -> Iterator[str]:
             server.terminate()
 
 
+@functools.cache
+def driver() -> Playwright:
+    """Playwright's driver: a process may have one at a time, which serves all of its browsers."""
+    playwright = sync_playwright().start()
+    atexit.register(playwright.stop)
+    return playwright
+
+
 @contextlib.contextmanager
 def launch_chromium(*flags: str) -> Iterator[Browser]:
     """The system's Chromium, headless."""
     path = chromium.find_chromium()
     assert path is not None, chromium.HOW
-    with sync_playwright() as playwright:
-        # Root, as in most containers, has no sandbox of Chromium's own.
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", *flags])
+    # Root, as in most containers, has no sandbox of Chromium's own.
+    browser = driver().chromium.launch(executable_path=path, args=["--no-sandbox", *flags])
+    try:
         yield browser
+    finally:
         browser.close()

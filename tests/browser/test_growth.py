@@ -27,9 +27,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     for part in ("wasm", "check"):
         shutil.copytree(SITE / part, folder / part)
-    shutil.copy(WASM / "grower.mjs", folder)
+    for file in (WASM / "grower.mjs", SITE / "icon.svg"):
+        shutil.copy(file, folder)
     (folder / "index.html").write_text(
-        "<!doctype html><link rel=icon href=data:,><title>growth</title>\n"
+        "<!doctype html><link rel=icon href=icon.svg><title>growth</title>\n"
     )
     bundle = [NODE, ROLLDOWN.resolve(), WASM / "growth_tab.ts", "--format", "esm"]
     bundle += ["--log-level", "warn", "--file", folder / "growth_tab.js"]
