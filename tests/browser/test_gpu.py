@@ -100,7 +100,7 @@ def test_a_run_moves_between_gpu_and_cpu(gpu: Playground) -> None:
     gpu.wait_for_step(step)
 
 
-def test_a_run_survives_the_gpus_process(gpu: Playground) -> None:
+def test_a_run_survives_the_gpus_process(browser: Browser, gpu: Playground) -> None:
     """It goes on from its last save; no step is counted twice and no loss jumps."""
     gpu.set(**TINY, steps=100_000, sample_interval=0, eval_interval=100_000)
     gpu.press("Start")
@@ -110,7 +110,7 @@ def test_a_run_survives_the_gpus_process(gpu: Playground) -> None:
     saved = gpu.step
     gpu.press("Resume")
     gpu.wait_for_step(saved + 3)
-    kill_gpu_process()
+    kill_gpu_process(browser)
     expect(gpu.shown("notice")).to_contain_text(
         re.compile(rf"the GPU was lost.*goes on from step {saved}, its last state in memory"),
         timeout=60_000,
@@ -154,17 +154,9 @@ def destroy_devices(page: Page) -> int:
     return sum(worker.evaluate(script) for worker in page.workers)
 
 
-def kill_gpu_process() -> None:
-    """Of the Chromium that this process has started; on Linux."""
-    killed = 0
-    for pid in descendants(os.getpid()):
-        if b"--type=gpu-process" in Path(f"/proc/{pid}/cmdline").read_bytes():
-            os.kill(pid, signal.SIGKILL)
-            killed += 1
-    assert killed == 1
-
-
-def descendants(pid: int) -> list[int]:
-    children = Path(f"/proc/{pid}/task").glob("*/children")
-    own = [int(child) for file in children for child in file.read_text().split()]
-    return own + [below for child in own for below in descendants(child)]
+def kill_gpu_process(browser: Browser) -> None:
+    devtools = browser.new_browser_cdp_session()
+    processes = devtools.send("SystemInfo.getProcessInfo")["processInfo"]
+    devtools.detach()
+    (pid,) = (process["id"] for process in processes if process["type"] == "GPU")
+    os.kill(pid, signal.SIGKILL)
