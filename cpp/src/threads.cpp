@@ -8,7 +8,7 @@
 namespace tabgpt {
 
 uint64_t Pool::tiles(size_t thread) const {
-  return thread < size_ ? slots_[thread].tiles.load(std::memory_order_relaxed) : 0;
+  return thread < size() ? slots_[thread].tiles.load(std::memory_order_relaxed) : 0;
 }
 
 void Pool::run_here(size_t n_tasks, Task task, void* context) {
@@ -61,7 +61,7 @@ Pool::Pool(size_t n_threads) {
   for (size_t i = 1; i < n_threads; i++) {
     slots_[i].pool = this;
     if (pthread_create(&slots_[i].handle, nullptr, worker_main, &slots_[i]) != 0) break;
-    size_ = i + 1;
+    size_.store(i + 1, std::memory_order_relaxed);
   }
 }
 
@@ -69,13 +69,14 @@ Pool::~Pool() {
   stop_.store(true);
   epoch_.fetch_add(1);
   wake_all(epoch_);
-  for (size_t i = 1; i < size_; i++) pthread_join(slots_[i].handle, nullptr);
+  for (size_t i = 1; i < size(); i++) pthread_join(slots_[i].handle, nullptr);
 }
 
 void Pool::work(size_t thread) {
   // Its own share of the tasks first, then what the others have left.
-  for (size_t i = 0; i < size_; i++) {
-    Slot& share = slots_[(thread + i) % size_];
+  const size_t threads = size();
+  for (size_t i = 0; i < threads; i++) {
+    Slot& share = slots_[(thread + i) % threads];
     uint64_t ticket = share.ticket.load(std::memory_order_acquire);
     while ((ticket & unclaimed_mask) != 0) {
       const Task task = task_.load(std::memory_order_relaxed);
@@ -113,14 +114,15 @@ void* Pool::worker_main(void* argument) {
 }
 
 void Pool::run(size_t n_tasks, Task task, void* context) {
-  if (size_ == 1 || n_tasks <= 1) return run_here(n_tasks, task, context);
+  const size_t threads = size();
+  if (threads == 1 || n_tasks <= 1) return run_here(n_tasks, task, context);
   task_.store(task, std::memory_order_relaxed);
   context_.store(context, std::memory_order_relaxed);
   pending_.store(static_cast<uint32_t>(n_tasks), std::memory_order_relaxed);
   ++generation_;
-  for (size_t i = 0, end = 0; i < size_; i++) {
+  for (size_t i = 0, end = 0; i < threads; i++) {
     const size_t begin = end;
-    end = n_tasks * (i + 1) / size_;
+    end = n_tasks * (i + 1) / threads;
     slots_[i].end.store(end, std::memory_order_relaxed);
     slots_[i].ticket.store(uint64_t{generation_} << 32 | (end - begin));
   }

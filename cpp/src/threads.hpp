@@ -38,7 +38,7 @@ class Pool {
   Pool& operator=(const Pool&) = delete;
 
   /** Threads that take part, the caller included; at least 1. */
-  size_t size() const { return size_; }
+  size_t size() const { return size_.load(std::memory_order_relaxed); }
   /** Tasks that a thread has run since the pool was made. */
   uint64_t tiles(size_t thread) const;
 
@@ -70,7 +70,7 @@ class Pool {
 #endif
   };
 
-  size_t size_ = 1;
+  std::atomic<size_t> size_{1};  ///< a worker may already read it while the next one is started
   Slot slots_[max_threads];
 
 #if TABGPT_THREADS
