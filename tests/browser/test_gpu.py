@@ -16,7 +16,7 @@ import page_run
 import pytest
 import tiny_run
 from lab_browser import launch_chromium
-from playground import TINY, Playground, metrics
+from playground import PATIENCE_MS, TINY, Playground, metrics
 from playwright.sync_api import Browser, Page, Route, expect
 
 FLAGS = (
@@ -63,13 +63,15 @@ def open_gpu(playground: Playground) -> Playground:
 
 def choose(playground: Playground, device: str) -> None:
     option = playground.page.locator(f"#device option[value={device}]")
-    expect(option).to_be_enabled(timeout=60_000)
+    expect(option).to_be_enabled(timeout=PATIENCE_MS)
     playground.page.get_by_label("Train on").select_option(device)
 
 
 def test_a_software_gpu_is_offered_but_not_chosen(playground: Playground) -> None:
     playground.open()
-    expect(playground.shown("gpu-reason")).to_contain_text("program on the CPU", timeout=60_000)
+    expect(playground.shown("gpu-reason")).to_contain_text(
+        "program on the CPU", timeout=PATIENCE_MS
+    )
     expect(playground.page.get_by_label("Train on")).to_have_value("cpu")
 
 
@@ -113,7 +115,7 @@ def test_a_run_survives_the_gpus_process(browser: Browser, gpu: Playground) -> N
     kill_gpu_process(browser)
     expect(gpu.shown("notice")).to_contain_text(
         re.compile(rf"the GPU was lost.*goes on from step {saved}, its last state in memory"),
-        timeout=60_000,
+        timeout=PATIENCE_MS,
     )
     gpu.wait_for_step(saved + 3)
     expect(gpu.shown("state")).to_have_text("Training")
@@ -127,7 +129,7 @@ def test_a_destroyed_device_changes_no_loss(page: Page, lab_url: str, tmp_path: 
     gpu.press("Start")
     gpu.wait_for_step(5)
     assert destroy_devices(page) > 0
-    expect(gpu.shown("notice")).to_contain_text("the GPU was lost", timeout=60_000)
+    expect(gpu.shown("notice")).to_contain_text("the GPU was lost", timeout=PATIENCE_MS)
     gpu.wait_for("Finished")
     lines = metrics(gpu.download(tmp_path / "run"))
     assert [line["step"] for line in lines] == list(range(1, STEPS + 1))
