@@ -99,7 +99,8 @@ def run(name: str, quick: bool = False) -> str:
     for log in copy.folder.glob("log.*"):
         log.unlink()
     files = [f"tests/parity/test_{level}.py" for level in SANITIZERS[name].parity]
-    chosen = NATIVE[0] if quick else "not wasm"
+    # The builds for WASM are not in the copy; some tests name them without the prefix.
+    chosen = NATIVE[0] if quick else "not wasm and not scalar and not simd and not relaxed"
     tests = [*files, "tests/native/test_binding.py", "-k", chosen]
     test, why, _ = copy.test(tests, LIMIT_S)
     reports = [log.read_text(errors="replace") for log in sorted(copy.folder.glob("log.*"))]
