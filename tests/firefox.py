@@ -37,7 +37,7 @@ HOW = (
 )
 STEPS = 20
 LIMIT_S = 300
-DEVICES = {"gpu": (page_run.GPU_BOUND, "^GPU, "), "cpu": (trajectory.BOUND, "^wasm-")}
+DEVICES = {"gpu": (trajectory.GPU_BOUND, "^GPU, "), "cpu": (trajectory.BOUND, "^wasm-")}
 """By device: the largest relative difference of a loss, and what the page says it trained on."""
 
 

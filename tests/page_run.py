@@ -11,9 +11,6 @@ from tabgpt.backends.numpy import NumpySession
 from tabgpt.config import ModelConfig, TrainConfig
 from tabgpt.tokenizer import CharTokenizer
 
-GPU_BOUND = 2e-5
-"""Largest relative loss difference over 50 steps, on a GPU."""
-
 
 def recipe(steps: int) -> dict[str, Any]:
     """What is typed on the page. Every part of a step acts: see trajectory.py."""

@@ -18,6 +18,7 @@ import tiny_run
 from lab_browser import launch_chromium
 from playground import PATIENCE_MS, TINY, Playground, metrics
 from playwright.sync_api import Browser, Page, Route, expect
+from trajectory import GPU_BOUND
 
 FLAGS = (
     "--enable-unsafe-webgpu",
@@ -81,8 +82,8 @@ def test_fifty_steps_on_the_gpu_stay_within_the_bound(gpu: Playground, tmp_path:
     lines = metrics(gpu.download(tmp_path / "run"))
     losses = np.array([line["loss"] for line in lines])
     expected, val_loss = page_run.oracle(STEPS)
-    assert np.max(abs(losses - expected) / expected) <= page_run.GPU_BOUND
-    assert lines[-1]["val_loss"] == pytest.approx(val_loss, rel=page_run.GPU_BOUND)
+    assert np.max(abs(losses - expected) / expected) <= GPU_BOUND
+    assert lines[-1]["val_loss"] == pytest.approx(val_loss, rel=GPU_BOUND)
 
 
 def test_a_run_moves_between_gpu_and_cpu(gpu: Playground) -> None:
@@ -135,7 +136,7 @@ def test_a_destroyed_device_changes_no_loss(page: Page, lab_url: str, tmp_path: 
     assert [line["step"] for line in lines] == list(range(1, STEPS + 1))
     expected, _ = page_run.oracle(STEPS)
     losses = np.array([line["loss"] for line in lines])
-    assert np.max(abs(losses - expected) / expected) <= page_run.GPU_BOUND
+    assert np.max(abs(losses - expected) / expected) <= GPU_BOUND
 
 
 def hold_devices(page: Page) -> None:

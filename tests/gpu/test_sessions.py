@@ -12,13 +12,10 @@ import pytest
 import trajectory
 from one_step import GPU, SETTINGS
 from remote import GPU_BUILDS, CoreError, Remote, RemoteSession
+from resuming import assert_resumes_exactly, state, steps
 from tabgpt.backends.numpy import NumpySession
 from tabgpt.config import ModelConfig, TrainConfig
-from trajectory import MODEL, TRAIN
-
-BOUND = 2e-5
-"""Largest relative loss difference of a trajectory; float32 alone drifts by a hundredth of this."""
-STATE = ("transformer.", "m:", "v:")
+from trajectory import GPU_BOUND, MODEL, TRAIN
 
 
 @pytest.fixture(scope="module", params=GPU_BUILDS)
@@ -33,16 +30,6 @@ def gpu(request: pytest.FixtureRequest) -> Iterator[Remote]:
         pytest.skip(str(error))
     yield process
     process.stop()
-
-
-def state(session: RemoteSession) -> dict[str, bytes]:
-    """Parameters and moments, as bytes."""
-    names = [name for name in session.names() if name.startswith(STATE)]
-    return {name: session.tensor(name).tobytes() for name in names}
-
-
-def steps(session: RemoteSession, n: int) -> list[tuple]:
-    return [tuple(session.step()) for _ in range(n)]
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -64,11 +51,11 @@ def test_losses_of_fifty_steps_stay_within_the_bound(gpu: Remote, measured: Call
     got, expected = trajectory.run(session), trajectory.oracle()
     session.close()
     distance = got.distance(expected)
-    measured(gpu.name, distance / BOUND, f"trajectory, largest difference {distance:.1e}")
-    assert distance <= BOUND
+    measured(gpu.name, distance / GPU_BOUND, f"trajectory, largest difference {distance:.1e}")
+    assert distance <= GPU_BOUND
     lr = [step.lr for step in expected.steps]
     assert [step.lr for step in got.steps] == pytest.approx(lr, rel=1e-12)
-    assert got.grad_norms == pytest.approx(expected.grad_norms, rel=10 * BOUND)
+    assert got.grad_norms == pytest.approx(expected.grad_norms, rel=10 * GPU_BOUND)
 
 
 def test_a_plan_that_shares_memory_computes_the_same_bits(gpu: Remote) -> None:
@@ -101,19 +88,7 @@ def test_two_runs_are_bit_identical(gpu: Remote) -> None:
 
 
 def test_stop_and_resume_is_exact(gpu: Remote) -> None:
-    whole = gpu.open(MODEL, TRAIN, trajectory.tokens())
-    trajectory.start(whole)
-    steps(whole, 3)
-    saved = {name: whole.tensor(name) for name in whole.names() if name.startswith(STATE)}
-    later = steps(whole, 3)
-    resumed = gpu.open(MODEL, TRAIN, trajectory.tokens())
-    for name, value in saved.items():
-        resumed.set(name, value)
-    resumed.step_number = 3
-    assert steps(resumed, 3) == later
-    assert state(resumed) == state(whole)
-    whole.close()
-    resumed.close()
+    assert_resumes_exactly(gpu, before=3, after=3)
 
 
 @pytest.fixture(scope="module")

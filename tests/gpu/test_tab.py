@@ -17,10 +17,8 @@ import trajectory
 from dawn import Dawn
 from one_step import GPU, SETTINGS
 from remote import CoreError, Remote
-from trajectory import MODEL, STEPS, TRAIN
+from trajectory import GPU_BOUND, MODEL, STEPS, TRAIN
 
-BOUND = 2e-5
-"""Largest relative loss difference over the trajectory, on a GPU."""
 RESTARTS = 3
 
 
@@ -60,7 +58,7 @@ def test_fifty_steps_stay_within_the_bound_and_repeat_bit_for_bit(dawn: Dawn) ->
     steps += [session.step() for _ in range(half, STEPS)]
     got = trajectory.Trajectory(steps, session.evaluate("val"))
     session.close()
-    assert got.distance(trajectory.oracle()) <= BOUND
+    assert got.distance(trajectory.oracle()) <= GPU_BOUND
 
     again = dawn.open(MODEL, TRAIN, trajectory.tokens())
     for name, value in kept.items():

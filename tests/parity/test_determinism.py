@@ -9,30 +9,20 @@ import pytest
 import trajectory
 from case import Case
 from cases import CASES
-from remote import BUILDS, NATIVE, THREADED, Remote, RemoteSession
+from remote import BUILDS, NATIVE, THREADED, Remote
+from resuming import STATE, assert_resumes_exactly, state, steps
 from run_case import run_case
 from tabgpt.config import ModelConfig, TrainConfig
 from trajectory import MODEL, TRAIN
 
 THREADS = (1, 2, 3, 8)
 LARGEST = {case.op: case for case in sorted(CASES, key=lambda case: case.bytes())}
-STATE = ("transformer.", "m:", "v:")
 
 
 @pytest.fixture(params=THREADED)
 def threaded(request: pytest.FixtureRequest, remotes: Callable[[str], Remote]) -> Remote:
     """Each build that has threads."""
     return remotes(request.param)
-
-
-def state(session: RemoteSession) -> dict[str, bytes]:
-    """Parameters and moments, as bytes."""
-    names = [name for name in session.names() if name.startswith(STATE)]
-    return {name: session.tensor(name).tobytes() for name in names}
-
-
-def steps(session: RemoteSession, n: int) -> list[tuple]:
-    return [tuple(session.step()) for _ in range(n)]
 
 
 def test_build_is_the_one_asked_for(core: Remote) -> None:
@@ -86,20 +76,7 @@ def test_kernel_does_not_depend_on_threads(remotes: Callable[[str], Remote], cas
 
 def test_stop_and_resume_is_exact(core: Remote) -> None:
     """What a checkpoint keeps is enough: weights, moments, step number, config and corpus."""
-    whole = core.open(MODEL, TRAIN, trajectory.tokens())
-    trajectory.start(whole)
-    steps(whole, 7)
-    saved = {name: whole.tensor(name) for name in whole.names() if name.startswith(STATE)}
-    later = steps(whole, 5)
-
-    resumed = core.open(MODEL, TRAIN, trajectory.tokens())
-    for name, value in saved.items():
-        resumed.set(name, value)
-    resumed.step_number = 7
-    assert steps(resumed, 5) == later
-    assert state(resumed) == state(whole)
-    whole.close()
-    resumed.close()
+    assert_resumes_exactly(core, before=7, after=5)
 
 
 @pytest.mark.parametrize("name", BUILDS)

@@ -11,6 +11,7 @@ import one_step
 import pytest
 from one_step import CPU, SETTINGS, Setting
 from remote import Remote
+from resuming import STATE
 from tabgpt import layout
 from tabgpt.backends.numpy import NumpySession
 from tabgpt.config import ModelConfig, TrainConfig
@@ -18,7 +19,6 @@ from tabgpt.config import ModelConfig, TrainConfig
 MODEL = ModelConfig(vocab_size=7, ctx=6, n_layer=2, n_head=2, d_model=8, dropout=0.1)
 TRAIN = TrainConfig(batch_size=2, grad_accum=2, steps=9, lr=1e-2, warmup_steps=0)
 CORPUS = np.random.default_rng(4).integers(7, size=100, dtype=np.uint32)
-STATE = ("transformer.", "m:", "v:")
 
 
 def nan_in_each_weight(session: Any) -> None:
