@@ -68,6 +68,7 @@ export class Choice {
   #planTimer: ReturnType<typeof setTimeout> | undefined;
   #planTurn = 0;
   #corpusTurn = 0;
+  #reading: Promise<void> = Promise.resolve();
 
   constructor(siteUrl: string, client: TrainingClient) {
     this.#siteUrl = siteUrl;
@@ -175,7 +176,20 @@ export class Choice {
     this.corpusHint = hint;
   }
 
-  async useCorpus(name: string, read: () => Promise<ArrayBuffer>): Promise<void> {
+  /** Reads a text in place of the one before; a later call takes the place of one that still reads. */
+  useCorpus(name: string, read: () => Promise<ArrayBuffer>): Promise<void> {
+    return (this.#reading = this.#read(name, read));
+  }
+
+  /** The text chosen last, once it has been read; null where there is none. */
+  async corpusAtHand(): Promise<Corpus | null> {
+    let reading;
+    do await (reading = this.#reading);
+    while (reading !== this.#reading);
+    return this.corpus;
+  }
+
+  async #read(name: string, read: () => Promise<ArrayBuffer>): Promise<void> {
     this.withoutCorpus();
     const turn = this.#corpusTurn;
     try {

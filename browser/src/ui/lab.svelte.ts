@@ -58,8 +58,11 @@ export class Lab {
   /** Trains the saved run on, exactly where it stands. */
   async continueSaved(): Promise<void> {
     const { choice } = this;
-    const request = { engine: { ...choice.engine }, corpus: choice.corpus, live: choice.sampleSettings() };
-    await this.#launch(() => this.#client.request("continue", request));
+    const request = { engine: { ...choice.engine }, live: choice.sampleSettings() };
+    await this.#launch(async () => {
+      const corpus = this.kept.saved?.hasCorpus ? choice.corpus : await choice.corpusAtHand();
+      return this.#client.request("continue", { ...request, corpus });
+    });
   }
 
   /** Trains a stopped run on: as it stands in the worker or, on another engine than it had, from its save. */
