@@ -16,6 +16,9 @@ const KERNEL_LIMITS = {
   maxComputeWorkgroupsPerDimension: 65535,
 } as const;
 
+/** What some kernels and the bench make use of, where the adapter has it. */
+const OPTIONAL_FEATURES: GPUFeatureName[] = ["timestamp-query", "subgroups", "shader-f16"];
+
 const SCOPES = ["validation", "out-of-memory", "internal"] as const;
 
 export type ObjectKind = "buffer" | "pipeline" | "bindGroup" | "layout" | "module";
@@ -67,8 +70,9 @@ export class GpuDevice {
   /** Throws where the adapter lacks what the kernels need, or gives no device (it was used up). */
   static async open(adapter: Adapter): Promise<GpuDevice> {
     const requiredLimits = { ...KERNEL_LIMITS, ...sizeLimits(adapter.handle) };
+    const requiredFeatures = OPTIONAL_FEATURES.filter((feature) => adapter.handle.features.has(feature));
     try {
-      return new GpuDevice(adapter, await adapter.handle.requestDevice({ requiredLimits }));
+      return new GpuDevice(adapter, await adapter.handle.requestDevice({ requiredLimits, requiredFeatures }));
     } catch (error) {
       throw new GpuValidationError(`the GPU gives no device (${error instanceof Error ? error.message : String(error)})`);
     }

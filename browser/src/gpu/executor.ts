@@ -166,16 +166,32 @@ export class Executor {
     return result;
   }
 
-  /** Submits a program. Its mistakes are for watch() or GpuDevice.check(). */
-  submit(program: string): void {
+  #stepsOf(program: string): Step[] {
     const steps = this.#other?.programs.get(program) ?? this.#whole.programs.get(program);
     if (!steps) throw new TabgptError(`the GPU plan has no program "${program}"`);
+    return steps;
+  }
+
+  /** Submits a program. Its mistakes are for watch() or GpuDevice.check(). */
+  submit(program: string): void {
+    const steps = this.#stepsOf(program);
     const { handle } = this.#device;
     for (let begin = 0; begin < steps.length; begin += ENTRIES_A_SUBMIT) {
       const encoder = handle.createCommandEncoder({ label: program });
       encode(encoder, steps.slice(begin, begin + ENTRIES_A_SUBMIT));
       handle.queue.submit([encoder.finish()]);
     }
+  }
+
+  /**
+   * Submits a program `calls` times at once, for a bench that keeps it short. `stamps`: where the times of
+   * the first pass's begin and of the last one's end are written.
+   */
+  submitTimed(program: string, calls: number, stamps: GPUQuerySet | null): void {
+    const once = this.#stepsOf(program);
+    const encoder = this.#device.handle.createCommandEncoder({ label: program });
+    encode(encoder, Array.from({ length: calls }, () => once).flat(), stamps);
+    this.#device.handle.queue.submit([encoder.finish()]);
   }
 
   /** Fills tensors with zeros. */
@@ -220,11 +236,19 @@ function unshared(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
 }
 
 /** Dispatches that follow each other share a pass; clears and copies stand between passes. */
-function encode(encoder: GPUCommandEncoder, steps: Step[]): void {
+function encode(encoder: GPUCommandEncoder, steps: Step[], stamps: GPUQuerySet | null = null): void {
   let pass: GPUComputePassEncoder | null = null;
+  let isFirst = true;
+  const begin = (): GPUComputePassEncoder => {
+    if (!stamps) return encoder.beginComputePass();
+    // Each pass writes its end in the same place: the last one's stays.
+    const first = isFirst ? { beginningOfPassWriteIndex: 0 } : {};
+    isFirst = false;
+    return encoder.beginComputePass({ timestampWrites: { querySet: stamps, endOfPassWriteIndex: 1, ...first } });
+  };
   for (const step of steps) {
     if ("pipeline" in step) {
-      pass ??= encoder.beginComputePass();
+      pass ??= begin();
       pass.setPipeline(step.pipeline);
       pass.setBindGroup(0, step.bindGroup);
       pass.dispatchWorkgroups(...step.grid);
