@@ -34,13 +34,14 @@ BENCH_ARGS ?=
 # Every measurement of speed, in the order in which they run.
 BENCHES := matmul_native step_torch matmul_tab matmul_peers step_tab step_threads step_sizes generation
 
-.PHONY: lab test lint bench measure setup env native emscripten wasm npm peers corpus check site chromium vulkan clean help
+.PHONY: lab test lint bench bench-evolution measure setup env native emscripten wasm npm peers corpus check site chromium vulkan clean help
 
 help:
 	@echo "make lab    set up everything, serve the playground on 127.0.0.1"
 	@echo "make test   set up everything, run the whole suite"
 	@echo "make lint   ruff, mypy, clang-format, Astro's and Svelte's checks"
 	@echo "make bench  measure everything anew: bench/records, and the README's tables from them"
+	@echo "make bench-evolution  one training step on every stage, from NumPy to WebGPU and PyTorch"
 	@echo "parts:      env native emscripten wasm npm peers corpus check site chromium vulkan clean"
 
 lab: setup
@@ -128,6 +129,11 @@ lint: native npm
 # PyTorch is among what the core is compared with.
 bench:
 	$(MAKE) --no-print-directory EXTRAS=dev,interop measure
+
+# One step on every stage of the core, with the oracle, WebGPU and PyTorch, in one run.
+bench-evolution:
+	$(MAKE) --no-print-directory EXTRAS=dev,interop native wasm npm corpus chromium vulkan
+	python bench/evolution.py $(BENCH_ARGS)
 
 # One that fails does not keep the others from running.
 measure: native wasm npm peers chromium

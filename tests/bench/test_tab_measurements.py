@@ -100,6 +100,20 @@ def test_the_step_in_the_tab_is_compared_with_pytorch_and_the_scalar_build(
     assert [row["against"] for row in rows] == ["eager", "scalar"]
 
 
+def test_every_stage_trains_alike_and_is_compared_with_the_scalar_build(
+    measured: Callable[[ModuleType], Rows],
+) -> None:
+    pytest.importorskip("torch", reason="the extra interop has PyTorch")
+    import evolution
+    from stage import STAGES, TABLE
+
+    rows = measured(evolution)
+    assert [row["stage"] for row in rows] == [stage["name"] for stage in STAGES]
+    (scalar,) = (row for row in rows if row["stage"] == TABLE["baseline"])
+    assert scalar["ratio"]["median"] == 1
+    assert [row for row in rows if "adapter" in row]
+
+
 def test_products_in_the_tab_are_compared_with_other_libraries(
     measured: Callable[[ModuleType], Rows],
 ) -> None:
