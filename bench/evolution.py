@@ -19,8 +19,8 @@ from tab_page import TabPage
 from tab_session import open_tab
 from tabgpt.corpus import corpus_of
 
-CHECKED_STEPS = 3
-LOSS_BOUND = 1e-5
+CHECKED_STEPS: int = TABLE["checked_steps"]
+LOSS_BOUND: float = TABLE["loss_bound"]
 """Relative, of first losses against the oracle's; float32 programs differ by a few 1e-7."""
 ORACLE = "oracle"
 

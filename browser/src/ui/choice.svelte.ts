@@ -20,7 +20,7 @@ import { recall, remember } from "./memory.ts";
 
 const PLAN_DELAY_MS = 150;
 /** Key of the check that this browser's GPU passed. */
-const CHECKED = "tabgpt-gpu-checked";
+export const CHECKED = "tabgpt-gpu-checked";
 /** Of a text by Shakespeare; another begins with nothing in particular. */
 const DEFAULT_PROMPT = "ROMEO:\n";
 
