@@ -100,8 +100,19 @@ class Dropout(NamedTuple):
             self.step,
             philox.stream(philox.DROPOUT, self.micro, layer, site),
         )
+        return self._scaled(words).reshape(shape)
+
+    def factor_at(self, elements: NDArray[np.uint64], layer: int, site: int) -> Array | float:
+        """`factor` of these elements alone, whatever the shape that they are of."""
+        if self.p == 0:
+            return 1.0
+        stream = philox.stream(philox.DROPOUT, self.micro, layer, site)
+        return self._scaled(philox.bits_at(self.seed, elements, self.step, stream))
+
+    def _scaled(self, words: NDArray[np.uint32]) -> Array:
         kept = words >= np.uint32(int(self.p * 2**32))  # an integer comparison: equal masks
-        return (kept / (1 - self.p)).reshape(shape)
+        scaled: Array = kept / (1 - self.p)
+        return scaled
 
 
 def _heads(qkv: Array, n_head: int) -> Array:

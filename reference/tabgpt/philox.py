@@ -56,6 +56,16 @@ def bits(seed: int, n: int, c2: int, c3: int, first: int = 0) -> NDArray[np.uint
     return words[first - 4 * block :][:n]
 
 
+def bits_at(seed: int, elements: NDArray[np.uint64], c2: int, c3: int) -> NDArray[np.uint32]:
+    """The bits of any elements of a stream [...] -> [...]; a block is made for each."""
+    block = elements >> np.uint64(2)
+    counter = np.empty((*elements.shape, 4), dtype=np.uint32)
+    counter[..., 0], counter[..., 1] = block & _LOW, block >> _32
+    counter[..., 2], counter[..., 3] = c2, c3
+    word = (elements & np.uint64(3)).astype(np.intp)[..., None]
+    return np.take_along_axis(philox4x32(counter, (seed, 0)), word, -1)[..., 0]
+
+
 def to_uniform(words: NDArray[np.uint32]) -> NDArray[np.float64]:
     """24 bits each, exact in float32 too: [0, 1)."""
     return (words >> np.uint32(8)) * np.float64(2.0**-24)
