@@ -98,8 +98,9 @@ class Remote:
         tokens: np.ndarray | None = None,
         mode: str = "train",
         threads: int | None = None,
+        variants: str = "",
     ) -> RemoteSession:
-        return RemoteSession(self, config, train or TrainConfig(), tokens, mode, threads)
+        return RemoteSession(self, config, train or TrainConfig(), tokens, mode, threads, variants)
 
     @property
     def alive(self) -> bool:
@@ -133,6 +134,7 @@ class RemoteSession:
         tokens: np.ndarray | None,
         mode: str,
         threads: int | None,
+        variants: str,
     ) -> None:
         self._remote, self.config = remote, config
         self._id = remote(
@@ -141,6 +143,7 @@ class RemoteSession:
             config={**asdict(config), **asdict(train)},
             mode=mode,
             threads=threads or remote.default_threads,
+            variants=variants,
         )
 
     def _call(self, call: str, arrays: Sequence[np.ndarray] = (), **args: Any) -> Any:

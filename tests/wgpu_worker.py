@@ -24,7 +24,7 @@ def open_session(args: dict[str, Any], data: list[bytes]) -> int:
         for kind in (ModelConfig, TrainConfig)
     ]
     corpus = ids(data[0]) if data else None
-    sessions[len(sessions) + 1] = WgpuSession(*parts, corpus, args["mode"])
+    sessions[len(sessions) + 1] = WgpuSession(*parts, corpus, args["mode"], args["variants"])
     return len(sessions)
 
 

@@ -1,6 +1,5 @@
 /** The C ABI over gpu::Session. */
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -16,8 +15,8 @@ namespace {
 using namespace tabgpt::abi;
 using tabgpt::Batch;
 using tabgpt::fail;
-using tabgpt::gpu::Matmul;
 using tabgpt::gpu::Options;
+using tabgpt::gpu::Purpose;
 using tabgpt::gpu::Role;
 using tabgpt::gpu::Session;
 
@@ -33,14 +32,6 @@ bool parse_limit(const char* name, double value, uint64_t* bytes) {
   return true;
 }
 
-bool parse_matmul(const char* name, Matmul* matmul) {
-  const std::pair<const char*, Matmul> known[] = {{"tiled", Matmul::tiled}, {"naive", Matmul::naive}};
-  for (const auto& [text, value] : known) {
-    if (name != nullptr && std::strcmp(name, text) == 0) return *matmul = value, true;
-  }
-  return fail("unknown matmul '%.100s'; there are tiled and naive", name == nullptr ? "" : name);
-}
-
 /** A float array that the host brings back. */
 bool given(const char* what, const float* values) {
   return values != nullptr || fail("%s is a null pointer; pass what the programs left", what);
@@ -50,15 +41,19 @@ bool given(const char* what, const float* values) {
 
 extern "C" {
 
+const char* tabgpt_gpu_variants(void) {
+  return guarded<const char*>(nullptr, [] { return tabgpt::gpu::variants_json().c_str(); });
+}
+
 tabgpt_gpu* tabgpt_gpu_open(const tabgpt_config* config, const char* mode, double max_binding_bytes,
-                            double max_buffer_bytes, const char* matmul) {
+                            double max_buffer_bytes, const char* variants) {
   return guarded<tabgpt_gpu*>(nullptr, [&]() -> tabgpt_gpu* {
     Options options;
     if (tabgpt_config_check(config) != TABGPT_OK || !tabgpt::parse_mode(mode, &options.mode) ||
         !parse_limit("maxStorageBufferBindingSize", max_binding_bytes,
                      &options.limits.max_storage_buffer_binding_size) ||
         !parse_limit("maxBufferSize", max_buffer_bytes, &options.limits.max_buffer_size) ||
-        !parse_matmul(matmul, &options.matmul)) {
+        !tabgpt::gpu::parse_variants(variants, Purpose::training, &options.variants)) {
       return nullptr;
     }
     std::unique_ptr<Session> session = Session::open(config->config, options);

@@ -25,10 +25,10 @@ const char* text(const char* found) {
 class Gpu {
  public:
   Gpu(const Config& config, const std::string& mode, double max_binding_bytes, double max_buffer_bytes,
-      const std::string& matmul)
-      : handle_(
-            tabgpt_gpu_open(config.get(), mode.c_str(), max_binding_bytes, max_buffer_bytes, matmul.c_str()),
-            tabgpt_gpu_close) {
+      const std::string& variants)
+      : handle_(tabgpt_gpu_open(config.get(), mode.c_str(), max_binding_bytes, max_buffer_bytes,
+                                variants.c_str()),
+                tabgpt_gpu_close) {
     if (handle_ == nullptr) throw CoreError(tabgpt_last_error());
   }
 
@@ -119,10 +119,11 @@ class Gpu {
 }  // namespace
 
 void bind_gpu(py::module_& m) {
+  m.def("gpu_variants", [] { return std::string(text(tabgpt_gpu_variants())); });
   py::class_<Gpu>(m, "Gpu", "A plan for a GPU, and what each pass uploads and reads.")
       .def(py::init<const Config&, const std::string&, double, double, const std::string&>(),
            py::arg("config"), py::arg("mode"), py::arg("max_binding_bytes"), py::arg("max_buffer_bytes"),
-           py::arg("matmul") = "tiled")
+           py::arg("variants") = "")
       .def("plan", &Gpu::plan)
       .def("programs", &Gpu::programs, py::arg("batch"), py::arg("length"))
       .def("memory", &Gpu::memory)

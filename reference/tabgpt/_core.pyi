@@ -36,6 +36,9 @@ class Config:
     def learning_rate(self, step: int) -> float:
         """Of a 0-based optimizer step."""
 
+def gpu_variants() -> str:
+    """JSON: the kernels that Gpu's `variants` may name."""
+
 class Gpu:
     """The core's half of training on a GPU: a plan, and what each pass uploads and reads.
 
@@ -48,7 +51,7 @@ class Gpu:
         mode: str,
         max_binding_bytes: float,
         max_buffer_bytes: float,
-        matmul: str = "tiled",
+        variants: str = "",
     ) -> None: ...
     def plan(self) -> str:
         """JSON: buffers, tensors, pipelines, words, programs."""

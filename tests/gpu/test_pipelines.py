@@ -7,6 +7,7 @@ import json
 from dataclasses import asdict
 from functools import cache
 
+import gpu_variants
 import pytest
 from gpu_cases import GPU_CASES
 from kernel_calls import calls
@@ -31,14 +32,14 @@ def planned() -> list[Pipeline]:
         (0.0, 0.1),
         ("gelu_tanh", "gelu_erf"),
         ("infer", "train", "probe"),
-        ("naive", "tiled"),
+        gpu_variants.TRAINED,
         ((65, 4, 32), (5003, 64, 64)),
     )
-    for dropout, activation, mode, matmul, (vocab, batch, ctx) in options:
+    for dropout, activation, mode, variants, (vocab, batch, ctx) in options:
         sizes = {"vocab_size": vocab, "ctx": ctx, "n_layer": 2, "n_head": 2, "d_model": 16}
         model = ModelConfig(**sizes, d_mlp=0, dropout=dropout, activation=activation)
         config = asdict(model) | asdict(TrainConfig(batch_size=batch, grad_accum=2))
-        gpu = _core.Gpu(_core.Config(config), mode, 2.0**27, 2.0**28, matmul)
+        gpu = _core.Gpu(_core.Config(config), mode, 2.0**27, 2.0**28, variants)
         for pipeline in json.loads(gpu.plan())["pipelines"]:
             shaders.check_access(shaders.kernel(pipeline["kernel"]), pipeline["bindings"])
             found.add(normal(pipeline["kernel"], pipeline["constants"]))

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
+import gpu_variants
 import pytest
 import write_plans
 from remote import ROOT
@@ -27,10 +28,10 @@ def gpu(
     mode: str = "train",
     binding: int = BINDING,
     buffer: int = BUFFER,
-    matmul: str = "tiled",
+    variants: str = "",
     **train: Any,
 ) -> _core.Gpu:
-    return _core.Gpu(core_config(model, TrainConfig(**train)), mode, binding, buffer, matmul)
+    return _core.Gpu(core_config(model, TrainConfig(**train)), mode, binding, buffer, variants)
 
 
 def plan(*args: Any, **options: Any) -> dict[str, Any]:
@@ -112,7 +113,7 @@ ODD = {
     "one of everything": (ModelConfig(2, 1, 1, 1, 1, 1), {"batch_size": 1}),
     "dropout, accumulation": (USUAL, {"batch_size": 3, "grad_accum": 2}),
     "many chunks of the head": (ModelConfig(5000, 128, 1, 1, 8), {"batch_size": 20}),
-    "the naive product": (USUAL, {"matmul": "naive"}),
+    **{choice: (USUAL, {"variants": choice}) for choice in gpu_variants.NOT_DEFAULT},
 }
 
 
@@ -230,10 +231,41 @@ def test_refusal_where_nothing_fits() -> None:
 
 
 def test_unknown_options_are_refused() -> None:
-    with pytest.raises(_core.TabgptError, match="unknown matmul 'fast'; there are tiled and naive"):
-        gpu(USUAL, matmul="fast")
     with pytest.raises(_core.TabgptError, match="maxBufferSize is 0 bytes"):
         gpu(USUAL, buffer=0)
+
+
+def test_variants_are_a_default_for_each_family_and_others() -> None:
+    families = {variant.family for variant in gpu_variants.LISTED}
+    assert families == {"matmul", "attention"}
+    for family in families:
+        listed = [v for v in gpu_variants.LISTED if v.family == family]
+        assert len({v.name for v in listed}) == len(listed)
+        assert [v.training for v in listed if v.default] == [True]
+
+
+def test_a_choice_of_kernels_is_in_the_plan() -> None:
+    def products(choice: str) -> set[str]:
+        made = plan(USUAL, variants=choice)
+        return {p["kernel"] for p in made["pipelines"] if p["kernel"].startswith("matmul_")}
+
+    assert products("matmul=naive") == {"matmul_naive"}
+    assert products(" attention=plain  matmul=naive") == {"matmul_naive"}
+    assert products("") == products("attention=plain") != {"matmul_naive"}
+
+
+@pytest.mark.parametrize(
+    ("choice", "said"),
+    [
+        ("matmul=fast", "unknown matmul 'fast'; there are tiled, naive"),
+        ("attention=", "unknown attention ''; there are plain"),
+        ("kernel=naive", "unknown word 'kernel' in a choice of GPU kernels"),
+        ("naive", "unknown word 'naive' in a choice of GPU kernels"),
+    ],
+)
+def test_an_unknown_kernel_is_refused(choice: str, said: str) -> None:
+    with pytest.raises(_core.TabgptError, match=said):
+        gpu(USUAL, variants=choice)
 
 
 @pytest.mark.parametrize("name", write_plans.PLANS)

@@ -35,6 +35,7 @@ interface Arguments {
   config: CoreConfig;
   mode: Mode;
   threads: number;
+  variants: string;
   name: string;
   params: number[];
   values: RawValue[];
@@ -70,10 +71,10 @@ const ops = await Core.load({ build, baseUrl, bytes: OP_BYTES, threads: 1 });
 const sessions = new Map<number, Session | GpuSession>();
 let opened = 0;
 
-async function open({ config, mode, threads }: Arguments, tokens: Uint32Array | undefined): Promise<number> {
+async function open({ config, mode, threads, variants }: Arguments, tokens: Uint32Array | undefined): Promise<number> {
   const plan = planner.plan(config, mode, threads, tokens?.length ?? 0);
   const core = await Core.load({ build: build!, baseUrl, bytes: memoryFor(plan.memory, threads), threads });
-  const session = gpu ? await GpuSession.open({ ...(await gpu.open()), core, config, mode }) : new Session(core, config, mode, threads);
+  const session = gpu ? await GpuSession.open({ ...(await gpu.open()), core, config, mode, variants }) : new Session(core, config, mode, threads);
   if (tokens) session.setTokens(tokens);
   sessions.set(++opened, session);
   return opened;

@@ -43,6 +43,7 @@ export const SIGNATURES = {
   tabgpt_evaluate_next: "i:p",
   tabgpt_generate_begin: "i:pppdpdu",
   tabgpt_generate_next: "i:p",
+  tabgpt_gpu_variants: "p:",
   tabgpt_gpu_open: "p:ppddp",
   tabgpt_gpu_close: "v:p",
   tabgpt_gpu_plan: "p:p",

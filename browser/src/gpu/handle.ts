@@ -20,7 +20,18 @@ import type { GpuPlan, ShapePlan } from "./plan.ts";
 /** The buffer that holds all that a pass uploads. */
 export const INPUTS = "inputs";
 
-export type Matmul = "tiled" | "naive";
+/** A kernel that a choice may name, "matmul=naive attention=plain". */
+export interface Variant {
+  family: string;
+  name: string;
+  /** What it needs of WebGPU, "" for nothing. */
+  feature: string;
+  /** Offered for training, else for benches alone. */
+  training: boolean;
+  default: boolean;
+}
+
+export const gpuVariants = (core: Core): Variant[] => JSON.parse(core.text(core.abi.tabgpt_gpu_variants())) as Variant[];
 
 export interface BatchOptions {
   batch: number;
@@ -37,14 +48,17 @@ export class GpuHandle {
   #plan: GpuPlan | null = null;
   #inputBytes = 0;
 
-  /** Throws TabgptError with the limit, the need and the largest setting that fits. */
-  constructor(core: Core, config: CoreConfig, mode: Mode, limits: DeviceLimits, matmul: Matmul) {
+  /**
+   * variants: what differs from the core's choice of kernels. Throws TabgptError with the limit, the need and
+   * the largest setting that fits, or for kernels that it does not offer.
+   */
+  constructor(core: Core, config: CoreConfig, mode: Mode, limits: DeviceLimits, variants = "") {
     this.#core = core;
     const handle = new ConfigHandle(core, config);
     try {
       const { maxStorageBufferBindingSize: binding, maxBufferSize: buffer } = limits;
-      this.#pointer = core.withArrays([mode, matmul], (m, kind) =>
-        core.abi.tabgpt_gpu_open(handle.pointer, m!, binding, buffer, kind!),
+      this.#pointer = core.withArrays([mode, variants], (m, chosen) =>
+        core.abi.tabgpt_gpu_open(handle.pointer, m!, binding, buffer, chosen!),
       );
     } finally {
       handle.free();

@@ -6,7 +6,7 @@ import { TabgptError, type Core, type CoreConfig, type LossOptions, type Mode, t
 import type { GpuDevice } from "./device.ts";
 import { GpuValidationError } from "./errors.ts";
 import { Executor } from "./executor.ts";
-import { GpuHandle, INPUTS, type Matmul } from "./handle.ts";
+import { GpuHandle, INPUTS } from "./handle.ts";
 import type { Pipelines } from "./pipelines.ts";
 import type { ShaderSources } from "./shaders.ts";
 
@@ -18,7 +18,8 @@ export interface GpuSessionOptions {
   sources: ShaderSources;
   config: CoreConfig;
   mode: Mode;
-  matmul?: Matmul;
+  /** Kernels where they are not the core's choice; see GpuHandle. */
+  variants?: string;
   onPipeline?: (done: number, total: number) => void;
 }
 
@@ -50,8 +51,8 @@ export class GpuSession {
 
   /** Throws TabgptError where a limit does not hold, a shader does not compile, or there is no memory: nothing is left behind. */
   static async open(options: GpuSessionOptions): Promise<GpuSession> {
-    const { core, device, pipelines, sources, config, mode, matmul = "tiled", onPipeline } = options;
-    const handle = new GpuHandle(core, config, mode, device.limits, matmul);
+    const { core, device, pipelines, sources, config, mode, variants, onPipeline } = options;
+    const handle = new GpuHandle(core, config, mode, device.limits, variants);
     try {
       const executor = await Executor.create({ device, pipelines, sources, plan: handle.plan, ...(onPipeline && { onPipeline }) });
       return new GpuSession(device, handle, executor);

@@ -16,7 +16,6 @@ import type { GpuVerdict, RunEvent } from "./protocol.ts";
 const CORE_BYTES = 64 * 2 ** 20;
 /** The corpus is copied once while it is set. */
 const BYTES_A_TOKEN = 2 * Uint32Array.BYTES_PER_ELEMENT;
-const PLANNED_KERNELS = "tiled";
 
 export class Gpus {
   readonly #wasmUrl: string;
@@ -45,7 +44,7 @@ export class Gpus {
 
   /** Bytes by role of a training run. Throws TabgptError where the GPU's limits do not hold it. */
   async memory(config: Values): Promise<MemoryPlan> {
-    const handle = new GpuHandle(this.#planner, config, "train", (await this.#need()).limits, PLANNED_KERNELS);
+    const handle = new GpuHandle(this.#planner, config, "train", (await this.#need()).limits);
     try {
       return handle.memory();
     } finally {
@@ -60,7 +59,7 @@ export class Gpus {
     const largest = this.#largestTensor(config);
     const core = await this.#core(CORE_BYTES + BYTES_A_TOKEN * tokens + 2 * largest);
     const onPipeline = (done: number, total: number): void => this.#emit({ event: "preparing", done, total });
-    return GpuSession.open({ ...(await gpu.open()), core, config, mode, matmul: PLANNED_KERNELS, onPipeline });
+    return GpuSession.open({ ...(await gpu.open()), core, config, mode, onPipeline });
   }
 
   #find(): Promise<Gpu | Obstacle> {

@@ -129,11 +129,19 @@ int32_t tabgpt_generate_next(tabgpt_session* session);
 typedef struct tabgpt_gpu tabgpt_gpu;
 
 /**
+ * JSON: [{"family", "name", "feature", "training", "default"}], the kernels there are: feature is what of
+ * WebGPU one needs, "" for nothing; one that is not for training is for benches alone.
+ */
+const char* tabgpt_gpu_variants(void);
+
+/**
  * Plans, and allocates what a pass uploads; NULL when a limit does not hold, with the largest setting that
- * fits. Limits are the device's maxStorageBufferBindingSize and maxBufferSize. matmul: "tiled" or "naive".
+ * fits. Limits are the device's maxStorageBufferBindingSize and maxBufferSize. variants: the kernels to use
+ * and the features of the device, "matmul=naive attention=plain feature=shader-f16"; families left out, or
+ * NULL, are the core's choice.
  */
 tabgpt_gpu* tabgpt_gpu_open(const tabgpt_config* config, const char* mode, double max_binding_bytes,
-                            double max_buffer_bytes, const char* matmul);
+                            double max_buffer_bytes, const char* variants);
 void tabgpt_gpu_close(tabgpt_gpu* gpu);
 /** JSON: buffers, named tensors, pipelines, words, programs. Valid until the handle is closed. */
 const char* tabgpt_gpu_plan(const tabgpt_gpu* gpu);

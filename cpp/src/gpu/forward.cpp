@@ -2,12 +2,12 @@
 #include "gpu/model.hpp"
 
 namespace tabgpt::gpu {
-Model::Model(const Config& config, const Layout& layout, Mode mode, Matmul matmul, uint64_t head_rows,
+Model::Model(const Config& config, const Layout& layout, Mode mode, Variants variants, uint64_t head_rows,
              const Fixed& fixed, Builder& builder, uint64_t B, uint64_t T)
     : config_(config),
       layout_(layout),
       mode_(mode),
-      matmul_(matmul),
+      variants_(variants),
       head_rows_(head_rows),
       fixed_(fixed),
       builder_(builder),
@@ -50,7 +50,7 @@ void Model::matmul(const std::string& label, const Product& product) {
     kernel.ACCUMULATE = product.accumulate;
     builder_.run(label, kernel, {u32(groups(product.N, 16)), u32(groups(product.M, 16)), 1});
   };
-  if (matmul_ == Matmul::naive) {
+  if (variants_.matmul == Matmul::naive) {
     emit(wgsl::matmul_naive{});
   } else {
     emit(wgsl::matmul_tiled{});

@@ -11,15 +11,13 @@
 #include <vector>
 
 #include "gpu/builder.hpp"
+#include "gpu/variants.hpp"
 #include "tabgpt/config.hpp"
 #include "tabgpt/layout.hpp"
 #include "tabgpt/plan.hpp"
 #include "tabgpt/streams.hpp"
 
 namespace tabgpt::gpu {
-
-/** The product kernels there are; shaders/matmul_*.wgsl. */
-enum class Matmul : uint32_t { tiled, naive };
 
 /** Tensors that exist before any pass is written down, as indices into Builder::tensors. */
 struct Fixed {
@@ -45,7 +43,7 @@ uint64_t head_rows(const Config& config, uint64_t max_binding_bytes);
 
 class Model {
  public:
-  Model(const Config& config, const Layout& layout, Mode mode, Matmul matmul, uint64_t head_rows,
+  Model(const Config& config, const Layout& layout, Mode mode, Variants variants, uint64_t head_rows,
         const Fixed& fixed, Builder& builder, uint64_t B, uint64_t T);
 
   /** Tokens to ln_f.out. */
@@ -112,7 +110,7 @@ class Model {
   const Config& config_;
   const Layout& layout_;
   const Mode mode_;
-  const Matmul matmul_;
+  const Variants variants_;
   const uint64_t head_rows_;
   const Fixed& fixed_;
   Builder& builder_;

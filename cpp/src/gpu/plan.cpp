@@ -54,7 +54,7 @@ Plan::Plan(const Config& config, const Options& options)
 
 Model Plan::model(Builder& builder, uint64_t B, uint64_t T) const {
   const uint64_t rows = head_rows(config_, options_.limits.max_storage_buffer_binding_size);
-  return Model(config_, layout_, options_.mode, options_.matmul, rows, fixed_, builder, B, T);
+  return Model(config_, layout_, options_.mode, options_.variants, rows, fixed_, builder, B, T);
 }
 
 void Plan::passes(Builder& builder, uint64_t B, uint64_t T) const {

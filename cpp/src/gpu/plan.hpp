@@ -16,6 +16,7 @@
 
 #include "gpu/builder.hpp"
 #include "gpu/model.hpp"
+#include "gpu/variants.hpp"
 #include "tabgpt/config.hpp"
 #include "tabgpt/layout.hpp"
 #include "tabgpt/memory.hpp"
@@ -32,7 +33,7 @@ struct Limits {
 struct Options {
   Mode mode = Mode::train;
   Limits limits;
-  Matmul matmul = Matmul::tiled;
+  Variants variants;
 };
 
 class Plan {

@@ -103,8 +103,12 @@ def open_session(
     tokens: NDArray[np.integer] | None = None,
     mode: str = "infer",
     threads: int | None = None,
+    variants: str = "",
 ) -> Session:
-    """A session of zeros: `init_weights()` or the caller fills it. tokens: the corpus (N,)."""
+    """A session of zeros: `init_weights()` or the caller fills it. tokens: the corpus (N,).
+
+    variants: the GPU kernels to use, "matmul=naive attention=plain"; of the wgpu backend alone.
+    """
     check_backend(backend)
     if threads is not None and not (isinstance(threads, int | np.integer) and 1 <= threads <= 1024):
         raise BackendError(f"threads is {threads!r}; it must be from 1 to 1024, a whole number")
@@ -115,7 +119,7 @@ def open_session(
     if backend == "wgpu":
         from .wgpu import WgpuSession
 
-        return WgpuSession(config, train, tokens, mode)
+        return WgpuSession(config, train, tokens, mode, variants)
     from .native import NativeSession
 
     return NativeSession(config, train, tokens, mode, threads or default_threads())

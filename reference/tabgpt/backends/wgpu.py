@@ -20,14 +20,26 @@ from .native import _core, core_config, core_errors
 Array = NDArray[Any]
 
 
-def _plan(core: _core.Config, mode: str, adapter: Adapter) -> tuple[_core.Gpu, dict[str, int]]:
+def _needed_features(variants: str, adapter: Adapter) -> list[str]:
+    """What the chosen kernels need of WebGPU and the adapter has."""
+    chosen = variants.split()
+    return sorted(
+        known["feature"]
+        for known in json.loads(_core.gpu_variants())
+        if f"{known['family']}={known['name']}" in chosen and known["feature"] in adapter.features
+    )
+
+
+def _plan(
+    core: _core.Config, mode: str, adapter: Adapter, variants: str
+) -> tuple[_core.Gpu, dict[str, int]]:
     """The plan under WebGPU's default limits; under the adapter's own where those do not do."""
     limits = {name: DEFAULT_LIMITS[name] for name in (BINDING, BUFFER)}
     try:
-        return _core.Gpu(core, mode, limits[BINDING], limits[BUFFER]), limits
+        return _core.Gpu(core, mode, limits[BINDING], limits[BUFFER], variants), limits
     except _core.TabgptError:
         limits = {name: adapter.limit(name) for name in limits}
-        return _core.Gpu(core, mode, limits[BINDING], limits[BUFFER]), limits
+        return _core.Gpu(core, mode, limits[BINDING], limits[BUFFER], variants), limits
 
 
 class WgpuSession:
@@ -39,13 +51,16 @@ class WgpuSession:
         train: TrainConfig | None = None,
         tokens: NDArray[np.integer] | None = None,
         mode: str = "infer",
+        variants: str = "",
     ) -> None:
         self.config = config
         self.mode = mode
         adapter = find_adapter()
         self.device = adapter.name
+        features = _needed_features(variants, adapter)
+        choice = " ".join([variants, *(f"feature={name}" for name in features)])
         with core_errors():
-            self._core, limits = _plan(core_config(config, train), mode, adapter)
+            self._core, limits = _plan(core_config(config, train), mode, adapter, choice)
             if tokens is not None:
                 batches.split(tokens, config.ctx)
                 self._core.set_tokens(tokens)
@@ -55,7 +70,7 @@ class WgpuSession:
         self._plan = {key: plan[key] for key in ("tensors", "words", "programs")}
         self._micro_batches: int = plan["micro_batches"]
         self._parameters = [tensor.name for tensor in layout.tensors(config)]
-        self._executor = Executor(plan, adapter.device(limits))
+        self._executor = Executor(plan, adapter.device(limits, features))
 
     @property
     def step_number(self) -> int:

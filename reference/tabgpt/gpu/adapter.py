@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,10 +57,17 @@ class Adapter:
     def limit(self, name: str) -> int:
         return int(self.handle.limits[name])
 
-    def device(self, limits: dict[str, int]) -> Any:
+    @property
+    def features(self) -> set[str]:
+        """By WebGPU's names."""
+        return set(self.handle.features)
+
+    def device(self, limits: dict[str, int], features: Sequence[str] = ()) -> Any:
         """A device with WebGPU's default limits, `limits` before them; BackendError if refused."""
         try:
-            return self.handle.request_device_sync(required_limits=DEFAULT_LIMITS | limits)
+            return self.handle.request_device_sync(
+                required_limits=DEFAULT_LIMITS | limits, required_features=list(features)
+            )
         except Exception as error:
             raise BackendError(f"{self.name} gives no device: {error}") from error
 

@@ -1,0 +1,34 @@
+/**
+ * The kernels that a plan chooses between, by name: the one list of them, for every host.
+ *
+ * A choice is a text of words, "matmul=naive attention=plain feature=shader-f16": families that
+ * it leaves out have their first variant, and features are those of WebGPU that the device has.
+ */
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace tabgpt::gpu {
+
+/** shaders/matmul_*.wgsl. */
+enum class Matmul : uint32_t { tiled, naive };
+/** shaders/attention_*.wgsl. */
+enum class Attention : uint32_t { plain };
+
+struct Variants {
+  Matmul matmul = Matmul::tiled;
+  Attention attention = Attention::plain;
+};
+
+/** What a choice is for: some variants are there to be measured, never to train with. */
+enum class Purpose { training, bench };
+
+/** Errors (false): an unknown word or name; one not offered for this use; a feature that is not given. */
+bool parse_variants(const char* text, Purpose purpose, Variants* variants);
+
+/** JSON: [{"family", "name", "feature" (of WebGPU, "" for none), "training" (else bench only), "default"}].
+ */
+const std::string& variants_json();
+
+}  // namespace tabgpt::gpu
