@@ -14,7 +14,7 @@ from typing import Any
 import command
 import numpy as np
 import pairs
-from stage import STAGES, TABLE, Setting, Started
+from stage import STAGES, TABLE, Setting, Started, gpu_name
 from tab_page import TabPage
 from tab_session import open_tab
 from tabgpt.corpus import corpus_of
@@ -25,6 +25,13 @@ LOSS_BOUND: float = TABLE["loss_bound"]
 ORACLE = "oracle"
 
 
+def is_measured(stage: dict[str, Any], preset: str) -> bool:
+    """False where the GPU is a program of the CPU's and a step would take it minutes."""
+    if stage["host"] != "gpu" or preset in stage["software_presets"]:
+        return True
+    return "software" not in gpu_name()
+
+
 def measure_preset(name: str, effort: command.Effort, page: TabPage) -> list[dict[str, Any]]:
     """A row a stage."""
     tokenizer, tokens = corpus_of(None).tokenize("char")
@@ -32,7 +39,8 @@ def measure_preset(name: str, effort: command.Effort, page: TabPage) -> list[dic
         setting = Setting(
             effort.recipe(name), tokenizer.vocab_size, tokens, CHECKED_STEPS, page, closing
         )
-        started = {stage["name"]: setting.start(stage) for stage in STAGES}
+        stages = [stage for stage in STAGES if is_measured(stage, name)]
+        started = {stage["name"]: setting.start(stage) for stage in stages}
         taken = pairs.take_rounds(
             [each.side for each in started.values()], rounds=effort.rounds, sample_s=effort.sample_s
         )
@@ -52,7 +60,7 @@ def measure_preset(name: str, effort: command.Effort, page: TabPage) -> list[dic
             **taken,
         }
 
-    return [row(stage, started[stage["name"]]) for stage in STAGES]
+    return [row(stage, started[stage["name"]]) for stage in stages]
 
 
 def measure(effort: command.Effort) -> command.Outcome:
