@@ -1,6 +1,7 @@
 /** What both halves of the C ABI share: handles, null checks, conversions. */
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <exception>
 #include <limits>
@@ -37,6 +38,13 @@ R guarded(R failure, F f) {
 inline const Config* config_of(const tabgpt_config* handle) {
   if (handle == nullptr) return fail("the config handle is null; make one with tabgpt_config_new"), nullptr;
   return &handle->config;
+}
+
+/** A device's limit in bytes. Where it is more than a binding's 32-bit size may be, that is the limit. */
+inline bool parse_limit(const char* name, double value, uint64_t* bytes) {
+  if (!(value >= 1)) return fail("%s is %.12g bytes; it must be at least 1", name, value);
+  *bytes = static_cast<uint64_t>(std::min(value, 4294967292.0));
+  return true;
 }
 
 inline int status(bool ok) { return ok ? TABGPT_OK : TABGPT_ERROR; }

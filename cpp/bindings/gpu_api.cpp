@@ -25,13 +25,6 @@ Session* session_of(const tabgpt_gpu* handle) {
   return handle->session.get();
 }
 
-/** A device's limit in bytes. Where it is more than a binding's 32-bit size may be, that is the limit. */
-bool parse_limit(const char* name, double value, uint64_t* bytes) {
-  if (!(value >= 1)) return fail("%s is %.12g bytes; it must be at least 1", name, value);
-  *bytes = static_cast<uint64_t>(std::min(value, 4294967292.0));
-  return true;
-}
-
 /** A float array that the host brings back. */
 bool given(const char* what, const float* values) {
   return values != nullptr || fail("%s is a null pointer; pass what the programs left", what);

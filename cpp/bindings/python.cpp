@@ -244,6 +244,7 @@ PYBIND11_MODULE(_core, m) {
       .def("learning_rate", &Config::learning_rate, py::arg("step"));
 
   bind_gpu(m);
+  bind_gpu_op(m);
 
   py::class_<Session>(m, "Session", "A model in memory; one thread at a time may call it.")
       .def(py::init<const Config&, const std::string&, size_t>(), py::arg("config"), py::arg("mode"),

@@ -114,5 +114,7 @@ constexpr const char* kMemoryRoles[] = {"parameters", "gradients", "adam_m", "ad
 
 /** The class Gpu: python_gpu.cpp. */
 void bind_gpu(py::module_& m);
+/** The class GpuOp and step_flops: python_op.cpp. */
+void bind_gpu_op(py::module_& m);
 
 }  // namespace tabgpt::python

@@ -103,6 +103,22 @@ class Gpu:
 
     def generate_next(self, logits: NDArray[np.float32]) -> int: ...
 
+class GpuOp:
+    """One operation for the kernel sweep: "matmul NN M K N", "attention forward B H T D"."""
+
+    def __init__(self, operation: str) -> None: ...
+    def plan(self, variants: str, max_binding_bytes: float, max_buffer_bytes: float) -> str:
+        """JSON as Gpu.plan's, with "inputs", "results", "flops", "bytes"."""
+
+    def input(self, name: str, out: NDArray[np.float32]) -> None:
+        """Values of one of "inputs", as many as the plan's tensor has."""
+
+    def check(self, variants: str, name: str, got: NDArray[np.float32]) -> float:
+        """Largest error of one of "results" as a share of its bound; inf where one is not finite."""
+
+def step_flops(config: Config) -> float:
+    """Floating-point operations of one optimizer step's products."""
+
 class Session:
     """A model in memory. One thread at a time may call it; passes release the GIL.
 

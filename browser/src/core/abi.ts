@@ -67,6 +67,12 @@ export const SIGNATURES = {
   tabgpt_gpu_generate_begin: "i:pppdpdu",
   tabgpt_gpu_generate_fill: "i:p",
   tabgpt_gpu_generate_next: "i:pp",
+  tabgpt_gpu_op_open: "p:p",
+  tabgpt_gpu_op_close: "v:p",
+  tabgpt_gpu_op_plan: "p:ppdd",
+  tabgpt_gpu_op_input: "i:ppp",
+  tabgpt_gpu_op_check: "d:pppp",
+  tabgpt_step_flops: "d:p",
   tabgpt_op: "i:pppppp",
 } as const satisfies Record<string, Signature>;
 

@@ -196,6 +196,33 @@ int tabgpt_gpu_generate_fill(tabgpt_gpu* gpu);
 /** The next token's id, or TABGPT_ERROR. */
 int32_t tabgpt_gpu_generate_next(tabgpt_gpu* gpu, const float* logits);
 
+/* -- single operations on a GPU, for benches: the core plans, fills and judges, a host runs and times -- */
+
+typedef struct tabgpt_gpu_op tabgpt_gpu_op;
+
+/**
+ * "matmul NN M K N" (or NT, TN), "attention forward B H T D" (or backward). One handle serves every variant:
+ * the inputs and the float64 answers are the same.
+ */
+tabgpt_gpu_op* tabgpt_gpu_op_open(const char* operation);
+void tabgpt_gpu_op_close(tabgpt_gpu_op* op);
+/**
+ * JSON as tabgpt_gpu_plan's, with the lists "inputs" and "results" of tensor names, "flops", "bytes", and the
+ * programs "prepare", to run once, and "run". variants as tabgpt_gpu_open's; those for benches only, too.
+ * The buffer "inputs" is all zeros. Valid until the next call.
+ */
+const char* tabgpt_gpu_op_plan(tabgpt_gpu_op* op, const char* variants, double max_binding_bytes,
+                               double max_buffer_bytes);
+/** Values for the tensor of that name, one of "inputs". */
+int tabgpt_gpu_op_input(const tabgpt_gpu_op* op, const char* name, float* values);
+/**
+ * What "run" left in one of "results": its largest error as a share of its bound, at sampled places. At most
+ * 1 is right; infinity where an element is not finite; NaN on error.
+ */
+double tabgpt_gpu_op_check(tabgpt_gpu_op* op, const char* variants, const char* name, const float* got);
+/** Floating-point operations of one optimizer step's products: matmuls and attention. NaN on error. */
+double tabgpt_step_flops(const tabgpt_config* config);
+
 /* -- single kernels, for parity and benches -- */
 
 /** Runs one kernel by name on the caller's buffers; ops.cpp lists names, parameters and tensors. */

@@ -93,6 +93,20 @@ void Model::project(const std::string& label, Site site, uint64_t layer, Product
   dropout(label + ".dropout", site, layer, product.out, residual, out);
 }
 
+void Model::attention(uint64_t layer, Range qkv, Range out) {
+  wgsl::attention_forward kernel{.batch = u32(B_), .length = u32(T_), .heads = u32(H_), .head_dim = u32(D_)};
+  kernel.scale = attention_scale();
+  kernel.site = dropout_site(Site::attention, layer);
+  kernel.threshold = dropout_threshold(config_.dropout);
+  kernel.keep_scale = dropout_scale(config_.dropout);
+  kernel.step = one(fixed_.step);
+  kernel.qkv = qkv;
+  kernel.out = out;
+  kernel.lse = act(block_name(layer) + "attn.lse", {B_, H_, T_});
+  kernel.DROPOUT = config_.dropout > 0;
+  builder_.run(block_name(layer) + "attn", kernel, folded(B_ * H_ * T_));
+}
+
 Range Model::block(uint64_t layer, Range x, bool keep_cache) {
   const BlockParameters& w = layout_.blocks[layer];
   const std::string h = block_name(layer);
@@ -109,17 +123,7 @@ Range Model::block(uint64_t layer, Range x, bool keep_cache) {
                              .bias = p(w.attn_b)});
   if (keep_cache) keep_keys_and_values(layer, qkv, R_, fixed_.step);
   const Range attn = channels(h + "attn.out");
-  wgsl::attention_forward kernel{.batch = u32(B_), .length = u32(T_), .heads = u32(H_), .head_dim = u32(D_)};
-  kernel.scale = attention_scale();
-  kernel.site = dropout_site(Site::attention, layer);
-  kernel.threshold = dropout_threshold(config_.dropout);
-  kernel.keep_scale = dropout_scale(config_.dropout);
-  kernel.step = one(fixed_.step);
-  kernel.qkv = qkv;
-  kernel.out = attn;
-  kernel.lse = act(h + "attn.lse", {B_, H_, T_});
-  kernel.DROPOUT = config_.dropout > 0;
-  builder_.run(h + "attn", kernel, folded(B_ * H_ * T_));
+  attention(layer, qkv, attn);
   const Range mid = channels(h + "resid_mid");
   project(h + "attn.c_proj", Site::attention_residual, layer,
           {.trans = Product::NN,

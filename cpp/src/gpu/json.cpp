@@ -116,12 +116,11 @@ class Writer {
 
 }  // namespace
 
-std::string json(const Builder& builder, const std::vector<Buffer>& buffers, uint32_t words, uint64_t offset,
-                 const Config& config) {
-  Writer writer(builder, words, offset);
+std::string json(const std::string& about, const Builder& builder, const std::vector<Buffer>& buffers,
+                 uint32_t words) {
+  Writer writer(builder, words, 0);
   std::string& text = writer.text;
-  text += "\"schema\":1,\n \"batch\":[" + std::to_string(config.batch_size) + ',' +
-          std::to_string(config.ctx) + "],\"micro_batches\":" + std::to_string(config.grad_accum);
+  text += "\"schema\":1,\n " + about;
   writer.list("buffers", '[', ']', buffers, [&](const Buffer& buffer) {
     text += "{\"name\":\"" + buffer.name + "\",\"role\":\"" + role_name(buffer.role) +
             "\",\"bytes\":" + std::to_string(buffer.bytes) + ",\"usage\":\"" +

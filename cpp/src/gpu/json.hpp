@@ -5,14 +5,13 @@
 #include <vector>
 
 #include "gpu/builder.hpp"
-#include "tabgpt/config.hpp"
 
 namespace tabgpt::gpu {
 
-/** words: the buffer of problem sizes, and where in it these programs' start. */
-std::string json(const Builder& builder, const std::vector<Buffer>& buffers, uint32_t words, uint64_t offset,
-                 const Config& config);
-/** Of one more batch shape: tensors, words and programs alone. */
+/** about: members that say what the plan is for. words: the buffer of problem sizes. */
+std::string json(const std::string& about, const Builder& builder, const std::vector<Buffer>& buffers,
+                 uint32_t words);
+/** Of one more batch shape: tensors, words and programs alone. offset: where in the words these start. */
 std::string json_of_shape(const Builder& builder, uint32_t words, uint64_t offset);
 
 }  // namespace tabgpt::gpu

@@ -63,6 +63,8 @@ class Model {
   void decode();
 
  private:
+  friend class Op;
+
   /** One product and its epilogue; shaders/matmul.wgsl. */
   struct Product {
     enum Trans : uint32_t { NN, NT, TN } trans;
@@ -74,6 +76,7 @@ class Model {
   void forward(bool keep_cache);
   Range block(uint64_t layer, Range x, bool keep_cache);
   void matmul(const std::string& label, const Product& product);
+  void attention(uint64_t layer, Range qkv, Range out);
   void layernorm(const std::string& name, Range x, uint32_t weight, uint32_t bias);
   /** out = residual + dropout(A B + bias) of a residual branch; `branch` names the product behind dropout. */
   void project(const std::string& label, Site site, uint64_t layer, Product product, Range residual);

@@ -158,38 +158,19 @@ void Plan::fix_arenas() {
   }
 }
 
-Plan::Violation Plan::violation() const {
-  const Limits& limits = options_.limits;
-  if (!builder_.over.empty())
-    return {builder_.over, kMaxGroups + 1, kMaxGroups, "maxComputeWorkgroupsPerDimension"};
-  for (const Program& program : builder_.programs) {
-    for (const Command& command : program.commands) {
-      for (const Range& range : command.ranges) {
-        if (4 * range.count > limits.max_storage_buffer_binding_size &&
-            command.kind == Command::Kind::dispatch) {
-          return {builder_.tensors[range.tensor].name, 4 * range.count,
-                  limits.max_storage_buffer_binding_size, "maxStorageBufferBindingSize"};
-        }
-      }
-    }
-  }
-  for (const Buffer& buffer : buffers_) {
-    if (buffer.bytes > limits.max_buffer_size) {
-      return {buffer.name, buffer.bytes, limits.max_buffer_size, "maxBufferSize"};
-    }
-  }
-  return {};
-}
-
-Plan::Violation Plan::try_out(const Config& config, const Options& options) {
-  return Plan(config, options).violation();
+Violation Plan::try_out(const Config& config, const Options& options) {
+  const Plan plan(config, options);
+  return violation(plan.builder_, plan.buffers_, options.limits);
 }
 
 std::unique_ptr<Plan> Plan::make(const Config& config, const Options& options) {
   std::unique_ptr<Plan> plan(new Plan(config, options));
-  const Violation found = plan->violation();
+  const Violation found = violation(plan->builder_, plan->buffers_, options.limits);
   if (found.limit_name == nullptr) {
-    plan->json_ = gpu::json(plan->builder_, plan->buffers_, kWords, 0, config);
+    const std::string about = "\"batch\":[" + std::to_string(config.batch_size) + ',' +
+                              std::to_string(config.ctx) +
+                              "],\"micro_batches\":" + std::to_string(config.grad_accum);
+    plan->json_ = gpu::json(about, plan->builder_, plan->buffers_, kWords);
     return plan;
   }
   // The largest setting that fits, of the first field that can be made small enough.

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "gpu/builder.hpp"
+#include "gpu/limits.hpp"
 #include "gpu/model.hpp"
 #include "gpu/variants.hpp"
 #include "tabgpt/config.hpp"
@@ -23,12 +24,6 @@
 #include "tabgpt/plan.hpp"
 
 namespace tabgpt::gpu {
-
-/** Of the device, by WebGPU's names; their defaults are its promise. */
-struct Limits {
-  uint64_t max_storage_buffer_binding_size = uint64_t{128} << 20;
-  uint64_t max_buffer_size = uint64_t{256} << 20;
-};
 
 struct Options {
   Mode mode = Mode::train;
@@ -51,16 +46,8 @@ class Plan {
   const Fixed& fixed() const { return fixed_; }
 
  private:
-  /** What a device refuses. */
-  struct Violation {
-    std::string what;
-    uint64_t need = 0, limit = 0;
-    const char* limit_name = nullptr;
-  };
-
   Plan(const Config& config, const Options& options);
   static Violation try_out(const Config& config, const Options& options);
-  Violation violation() const;
   void fix_inputs();
   void fix_arenas();
   void passes(Builder& builder, uint64_t B, uint64_t T) const;
