@@ -22,6 +22,7 @@ export ASTRO_TELEMETRY_DISABLED := 1
 
 PRESETS := reference/tabgpt/presets.json
 CORE := $(shell find cpp shaders -type f) $(PRESETS)
+PACKAGE := $(shell find reference -type f -name '*.py')
 WASM := $(shell find wasm -type f -not -name '*.pyc')
 SITE := $(shell find browser -type d \( -name node_modules -o -name dist -o -name .astro \
   -o -path browser/public/wasm -o -path browser/public/corpus -o -path browser/public/check -o -path browser/tests \) -prune \
@@ -40,6 +41,7 @@ help:
 	@echo "make lab    set up everything, serve the playground on 127.0.0.1"
 	@echo "make test   set up everything, run the whole suite"
 	@echo "make lint   ruff, mypy, clang-format, Astro's and Svelte's checks"
+	@echo "make dist   the source package and this platform's wheel, the built site in both"
 	@echo "make bench  measure everything anew: bench/records, and the README's tables from them"
 	@echo "make bench-evolution  one training step on every stage, from NumPy to WebGPU and PyTorch"
 	@echo "parts:      env native emscripten wasm npm peers corpus check site chromium vulkan clean"
@@ -104,6 +106,13 @@ $(STAMPS)/site: $(STAMPS)/npm $(STAMPS)/wasm $(STAMPS)/corpus $(STAMPS)/check $(
 	npm --prefix browser run build --silent
 	@touch $@
 
+# The wheel comes from the tree, not from the source package: its core is compiled already.
+dist: $(STAMPS)/dist
+$(STAMPS)/dist: $(STAMPS)/native-$(EXTRAS) $(STAMPS)/site $(PACKAGE) README.md LICENSE
+	@rm -rf dist
+	python -m build --no-isolation --sdist --wheel --outdir dist . > build/dist.log
+	@ls -s --block-size=K dist && touch $@
+
 chromium: $(STAMPS)/env
 	@python tests/chromium.py
 
@@ -113,7 +122,7 @@ vulkan: $(STAMPS)/native-$(EXTRAS) $(STAMPS)/npm
 
 # -- the checks -------------------------------------------------------------------------------
 
-test: setup chromium vulkan
+test: setup chromium vulkan dist
 	npm --prefix browser test -- $(VITEST_ARGS)
 	pytest $(PYTEST_ARGS)
 
@@ -142,4 +151,4 @@ measure: native wasm npm peers chromium
 	python bench/tables.py; [[ -z "$$failed" ]] || { echo "failed:$$failed" >&2; exit 1; }
 
 clean:
-	rm -rf build browser/dist browser/.astro browser/public/wasm browser/public/corpus browser/public/check
+	rm -rf build dist browser/dist browser/.astro browser/public/wasm browser/public/corpus browser/public/check

@@ -7,7 +7,7 @@ import contextlib
 import functools
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import chromium
@@ -18,10 +18,19 @@ SITE = Path(__file__).resolve().parents[1] / "browser" / "dist"
 
 @contextlib.contextmanager
 def serve_lab(site: Path = SITE) -> Iterator[str]:
-    """`tabgpt lab` as a person starts it; gives the address that it prints."""
+    """`tabgpt lab` of the checkout as a person starts it; gives the address that it prints."""
     assert (site / "index.html").exists(), "the site is not built: run `make site`"
-    command = [sys.executable, "-u", "-m", "tabgpt", "lab", "--port", "0", "--site", str(site)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+    with lab_of([sys.executable, "-m", "tabgpt"], "--site", str(site)) as address:
+        yield address
+
+
+@contextlib.contextmanager
+def lab_of(
+    tabgpt: Sequence[str], *options: str, environment: dict[str, str] | None = None
+) -> Iterator[str]:
+    """The lab of the command `tabgpt` on a free port."""
+    command = [*tabgpt, "lab", "--port", "0", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server:
         assert server.stdout is not None
         line = server.stdout.readline()
         address = next((word for word in line.split() if word.startswith("http://")), None)

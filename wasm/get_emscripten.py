@@ -30,7 +30,7 @@ Version = tuple[int, int, int]
 TESTED: Version = (6, 0, 5)
 MINIMUM: Version = (5, 0, 0)
 SUITE = "forky"
-TOOLS = ("emcc", "em++", "emar", "emranlib", "emcmake", "emmake", "embuilder")
+TOOLS = ("emcc", "em++", "emar", "emranlib", "emcmake", "emmake", "em-config", "embuilder")
 # Dependencies that the compiler does not need at run time here: apt is told that they are there.
 NOT_NEEDED = ["nodejs", "python3", "ccache", "libc6-dev", "binutils"] + [
     f"{name}-{gcc}-dev" for gcc in range(13, 19) for name in ("libgcc", "libstdc++", "libobjc")
@@ -178,6 +178,9 @@ def main() -> None:
     if version is None or version < MINIMUM:
         got = "nothing that runs" if version is None else dotted(version)
         sys.exit(f"emscripten: got {got}. {BY_HAND}")
+    unpacked = prefix / "root" / "usr" / "share" / "emscripten"
+    if unpacked.is_dir():
+        write_wrappers(prefix, unpacked)  # also one that an older checkout did not write
     note = "" if version == TESTED else f" (the suite is tested with {dotted(TESTED)})"
     print(f"emscripten: {dotted(version)}{note}")
 

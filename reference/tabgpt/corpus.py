@@ -96,7 +96,13 @@ def cache_folder() -> Path:
 
 
 def default_corpus() -> Path:
-    """The default text's file `shakespeare.txt`, built on first use and checked on every use."""
+    """The default text's file `shakespeare.txt`, checked on every use.
+
+    The installed package's own, which its site holds; a checkout builds it on first use.
+    """
+    packaged = Path(__file__).resolve().parent / "site" / "corpus" / "shakespeare.txt"
+    if _is_intact(packaged, SHAKESPEARE_SHA256):
+        return packaged
     return _cached("shakespeare.txt", SHAKESPEARE_SHA256, _build_shakespeare)
 
 
@@ -105,9 +111,13 @@ def tinyshakespeare() -> Path:
     return _cached("tinyshakespeare.txt", TINYSHAKESPEARE_SHA256, _download_tinyshakespeare)
 
 
+def _is_intact(path: Path, sha256: str) -> bool:
+    return path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == sha256
+
+
 def _cached(name: str, sha256: str, make: Callable[[], bytes]) -> Path:
     path = cache_folder() / name
-    if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == sha256:
+    if _is_intact(path, sha256):
         return path
     raw = make()
     found = hashlib.sha256(raw).hexdigest()

@@ -43,6 +43,7 @@ _MIME = {
     ".txt": "text/plain",
     ".svg": "image/svg+xml",
     ".webmanifest": "application/manifest+json",
+    ".whl": "application/zip",
 }
 _HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",

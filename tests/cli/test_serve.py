@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import http.client
 import re
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -30,6 +32,7 @@ FILES = {
     "corpus/shakespeare.txt": "To be, or not to be",
     "presets.json": "{}",
     "style.css": "a {}",
+    "python/tabgpt-1-py3-none-any.whl": "PK",
 }
 
 
@@ -54,9 +57,19 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     (root / "secret.txt").write_text("secret")
     (root / "site-secret.txt").write_text("secret")
     (site / "link.txt").symlink_to(root / "secret.txt")
+    process, port = start(site)
+    yield Lab(port, site)
+    process.kill()
+    process.communicate()
+
+
+def start(
+    site: Path, *options: object, environment: dict[str, str] | None = None
+) -> tuple[subprocess.Popen[str], int]:
+    """The process and its port, once it has printed its address."""
     process = subprocess.Popen(
-        tiny_run.command("lab", "--site", site, "--port", 0),
-        env=tiny_run.environment(),
+        tiny_run.command("lab", "--site", site, *(options or ("--port", 0))),
+        env=environment or tiny_run.environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -65,10 +78,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     line = process.stdout.readline()
     address = re.search(r"http://127\.0\.0\.1:(\d+)/", line)
     assert address, line + process.stdout.read()
-    yield Lab(int(address[1]), site)
-    process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=20)
-    assert "Traceback" not in output and process.returncode in (0, 130, -signal.SIGINT)
+    return process, int(address[1])
 
 
 def ask(lab: Lab, path: str, host: str | None = None, method: str = "GET", **headers: str) -> Reply:
@@ -96,6 +106,7 @@ def ask(lab: Lab, path: str, host: str | None = None, method: str = "GET", **hea
         ("/corpus/shakespeare.txt", "text/plain"),
         ("/presets.json", "application/json"),
         ("/style.css", "text/css"),
+        ("/python/tabgpt-1-py3-none-any.whl", "application/zip"),
     ],
 )
 def test_content_and_mime_types(lab: Lab, path: str, kind: str) -> None:
@@ -207,8 +218,29 @@ def test_caching_and_ranges(lab: Lab) -> None:
     # a browser takes the headers of a 304 over into its cached page
     policy = "Content-Security-Policy"
     assert again.headers[policy] == page.headers[policy] and "sha256-" in page.headers[policy]
-    part = ask(lab, "/corpus/shakespeare.txt", Range="bytes=3-4")
-    assert (part.status, part.body) == (206, b"be")
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "body", "content_range"),
+    [
+        ("bytes=3-4", 206, b"be", "bytes 3-4/19"),
+        ("bytes=16-", 206, b" be", "bytes 16-18/19"),
+        ("bytes=-2", 206, b"be", "bytes 17-18/19"),
+        ("bytes=16-999", 206, b" be", "bytes 16-18/19"),
+        ("bytes=19-", 416, None, "bytes */19"),
+    ],
+)
+def test_ranges(lab: Lab, asked: str, status: int, body: bytes | None, content_range: str) -> None:
+    reply = ask(lab, "/corpus/shakespeare.txt", Range=asked)
+    assert reply.status == status
+    assert body is None or reply.body == body
+    assert reply.headers["Content-Range"] == content_range
+
+
+def test_a_range_of_what_has_changed_is_the_whole(lab: Lab) -> None:
+    headers = {"Range": "bytes=3-4", "If-Range": '"another"'}
+    assert ask(lab, "/corpus/shakespeare.txt", **headers).status == 200
+    assert ask(lab, "/corpus/shakespeare.txt").headers["Accept-Ranges"] == "bytes"
 
 
 def test_a_changed_page_gets_a_new_policy(lab: Lab) -> None:
@@ -235,3 +267,45 @@ def test_it_listens_on_loopback_alone_and_finds_a_free_port() -> None:
     with first, second:
         assert first.getsockname()[0] == second.getsockname()[0] == "127.0.0.1"
         assert first.getsockname()[1] != second.getsockname()[1]
+
+
+def test_without_a_port_it_takes_a_free_one_where_the_usual_one_is_taken(lab: Lab) -> None:
+    with socket.socket() as taken:
+        with contextlib.suppress(OSError):  # another program has it already
+            taken.bind(("127.0.0.1", serve.DEFAULT_PORT))
+            taken.listen()
+        process, port = start(lab.site, "--host", "127.0.0.1")
+        assert port != serve.DEFAULT_PORT
+        assert ask(Lab(port, lab.site), "/").status == 200
+        process.kill()
+        process.communicate()
+
+
+def test_open_opens_a_browser_at_its_address(lab: Lab, tmp_path: Path) -> None:
+    opened, browser = tmp_path / "opened", tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}.part && mv {opened}.part {opened}\n')
+    browser.chmod(0o755)
+    environment = tiny_run.environment(BROWSER=str(browser))
+    process, port = start(lab.site, "--port", 0, "--open", environment=environment)
+    for _ in range(200):
+        if opened.exists():
+            break
+        time.sleep(0.05)
+    process.kill()
+    process.communicate()
+    assert opened.read_text().strip() == f"http://127.0.0.1:{port}/"
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_it_quits_cleanly_although_a_browser_is_connected(lab: Lab, end: signal.Signals) -> None:
+    process, port = start(lab.site)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.request("GET", "/")
+    connection.getresponse().read()  # and the connection stays open
+    process.send_signal(end)
+    output, _ = process.communicate(timeout=20)
+    connection.close()
+    assert output == "" and process.returncode in (0, 128 + end, -end)
+    with socket.socket() as again:
+        again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        again.bind(("127.0.0.1", port))
