@@ -15,19 +15,11 @@ import numpy as np
 import page_run
 import pytest
 import tiny_run
-from lab_browser import launch_chromium
+from lab_browser import GPU_FLAGS, launch_chromium
 from playground import PATIENCE_MS, TINY, Playground, metrics
 from playwright.sync_api import Browser, Page, Route, expect
 from trajectory import GPU_BOUND
 
-FLAGS = (
-    "--enable-unsafe-webgpu",
-    "--use-webgpu-adapter=swiftshader",
-    "--enable-webgpu-developer-features",
-    # Else the second loss of a GPU process is the end of WebGPU.
-    "--disable-gpu-process-crash-limit",
-    "--disable-domain-blocking-for-3d-apis",
-)
 STEPS = 50
 ON_GPU = re.compile("^GPU, .*swiftshader", re.IGNORECASE)
 ON_CPU = re.compile("^wasm-")
@@ -45,7 +37,7 @@ GPUAdapter.prototype.requestDevice = async function (...values) {
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with launch_chromium(*FLAGS) as browser:
+    with launch_chromium(*GPU_FLAGS) as browser:
         yield browser
 
 
