@@ -7,33 +7,39 @@ import contextlib
 import functools
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import chromium
 from playwright.sync_api import Browser, Playwright, sync_playwright
 
-GPU_FLAGS = ("--enable-unsafe-webgpu", "--enable-webgpu-developer-features")
-"""WebGPU on whatever adapter there is, by its full name; without a GPU a program on the CPU."""
-GPU_FLAGS = (
-    "--enable-unsafe-webgpu",
+SOFTWARE_GPU_FLAGS = (
+    *GPU_FLAGS,
     "--use-webgpu-adapter=swiftshader",
-    "--enable-webgpu-developer-features",
     # Else the second loss of a GPU process is the end of WebGPU.
     "--disable-gpu-process-crash-limit",
     "--disable-domain-blocking-for-3d-apis",
 )
-"""Chromium with a GPU that is a program; its own compiler, Tint, and the whole of its checks."""
+"""A GPU that is a program, on a machine that has another too; it may be lost again and again."""
 
 SITE = Path(__file__).resolve().parents[1] / "browser" / "dist"
 
 
 @contextlib.contextmanager
 def serve_lab(site: Path = SITE) -> Iterator[str]:
-    """`tabgpt lab` as a person starts it; gives the address that it prints."""
+    """`tabgpt lab` of the checkout as a person starts it; gives the address that it prints."""
     assert (site / "index.html").exists(), "the site is not built: run `make site`"
-    command = [sys.executable, "-u", "-m", "tabgpt", "lab", "--port", "0", "--site", str(site)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+    with lab_of([sys.executable, "-m", "tabgpt"], "--site", str(site)) as address:
+        yield address
+
+
+@contextlib.contextmanager
+def lab_of(
+    tabgpt: Sequence[str], *options: str, environment: dict[str, str] | None = None
+) -> Iterator[str]:
+    """The lab of the command `tabgpt` on a free port."""
+    command = [*tabgpt, "lab", "--port", "0", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server:
         assert server.stdout is not None
         line = server.stdout.readline()
         address = next((word for word in line.split() if word.startswith("http://")), None)

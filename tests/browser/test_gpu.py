@@ -15,7 +15,7 @@ import numpy as np
 import page_run
 import pytest
 import tiny_run
-from lab_browser import GPU_FLAGS, launch_chromium
+from lab_browser import SOFTWARE_GPU_FLAGS, launch_chromium
 from playground import PATIENCE_MS, TINY, Playground, metrics
 from playwright.sync_api import Browser, Page, Route, expect
 from trajectory import GPU_BOUND
@@ -37,7 +37,7 @@ GPUAdapter.prototype.requestDevice = async function (...values) {
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with launch_chromium(*GPU_FLAGS) as browser:
+    with launch_chromium(*SOFTWARE_GPU_FLAGS) as browser:
         yield browser
 
 

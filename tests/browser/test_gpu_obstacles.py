@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 import tiny_run
-from lab_browser import GPU_FLAGS, launch_chromium
+from lab_browser import SOFTWARE_GPU_FLAGS, launch_chromium
 from playground import PATIENCE_MS, TINY, Playground
 from playwright.sync_api import Browser, BrowserContext, Route, expect
 
@@ -38,7 +38,7 @@ RIGHT, WRONG = "0.044715", "0.0448"
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with launch_chromium(*GPU_FLAGS) as browser:
+    with launch_chromium(*SOFTWARE_GPU_FLAGS) as browser:
         yield browser
 
 
