@@ -13,6 +13,9 @@ from pathlib import Path
 import chromium
 from playwright.sync_api import Browser, Playwright, sync_playwright
 
+GPU_FLAGS = ("--enable-unsafe-webgpu", "--enable-webgpu-developer-features")
+"""WebGPU on whatever adapter there is, by its full name; without a GPU a program on the CPU."""
+
 SOFTWARE_GPU_FLAGS = (
     *GPU_FLAGS,
     "--use-webgpu-adapter=swiftshader",
