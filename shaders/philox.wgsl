@@ -32,13 +32,38 @@ fn wide_index(row: u32, columns: u32, column: u32) -> vec2<u32> {
   return vec2<u32>(sum, multiply_high(row, columns) + select(0u, 1u, sum < low));
 }
 
-// scale where the element of the stream is kept (its word >= threshold), else 0. site: layer << 4 | dropout site.
+// The block of dropout's stream that holds an element. site: layer << 4 | dropout site.
+fn dropout_words(index: vec2<u32>, now: Step, site: u32) -> vec4<u32> {
+  let block = vec2<u32>((index.x >> 2u) | (index.y << 30u), index.y >> 2u);
+  let stream = (3u << 24u) | (now.micro << 16u) | site;  // use 3: dropout
+  return philox(vec4<u32>(block, now.step, stream), now.seed);
+}
+
+// scale where the element of the stream is kept (its word >= threshold), else 0.
 fn dropout_factor(index: vec2<u32>, now: Step, site: u32, threshold: u32, scale: f32) -> f32 {
   if (now.train == 0u) {
     return 1.0;
   }
-  let block = vec2<u32>((index.x >> 2u) | (index.y << 30u), index.y >> 2u);
-  let stream = (3u << 24u) | (now.micro << 16u) | site;  // use 3: dropout
-  let words = philox(vec4<u32>(block, now.step, stream), now.seed);
-  return select(0.0, scale, words[index.x & 3u] >= threshold);
+  return select(0.0, scale, dropout_words(index, now, site)[index.x & 3u] >= threshold);
+}
+
+// Of an element and the three after it; a second block only where they lie in two.
+fn dropout_factors(index: vec2<u32>, now: Step, site: u32, threshold: u32, scale: f32) -> vec4<f32> {
+  if (now.train == 0u) {
+    return vec4<f32>(1.0);
+  }
+  var words = dropout_words(index, now, site);
+  let first = index.x & 3u;
+  if (first != 0u) {
+    let low = index.x + 4u;
+    let more = dropout_words(vec2<u32>(low, index.y + select(0u, 1u, low < index.x)), now, site);
+    if (first == 1u) {
+      words = vec4<u32>(words.yzw, more.x);
+    } else if (first == 2u) {
+      words = vec4<u32>(words.zw, more.xy);
+    } else {
+      words = vec4<u32>(words.w, more.xyz);
+    }
+  }
+  return select(vec4<f32>(0.0), vec4<f32>(scale), words >= vec4<u32>(threshold));
 }

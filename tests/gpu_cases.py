@@ -87,7 +87,10 @@ GPU_CASES: list[Case] = [
     *[
         kind(1, T, 2, D, p)
         for kind in (AttentionForward, AttentionBackward)
-        for T, D in ((17, 1), (63, 8), (64, 24), (65, 32), (33, 48), (66, 64), (31, 80), (70, 128))
+        for T, D in (
+            *[(17, 1), (63, 8), (64, 24), (65, 32), (33, 48), (66, 64), (31, 80), (70, 128)],
+            *[(15, 33), (16, 17), (32, 65), (127, 97), (128, 40), (129, 128)],
+        )
         for p in (0.0, 0.1)
     ],
     *[kind(1, 1024, 1, 8) for kind in (AttentionForward, AttentionBackward)],

@@ -224,6 +224,10 @@ def _(case: GeluBackward) -> Iterator[Call]:
         yield Call(tensors, [run], {"dx": "dx"}, "in place" if in_place else "")
 
 
+ATTENTION = {"attention": 1, "flash": 64}
+"""Kernels' first names -> the rows that a workgroup is for."""
+
+
 def _attention_params(case: AttentionForward) -> tuple[dict[str, float], dict[str, Any]]:
     step, masks = _masks(case.p)
     params = {
@@ -244,8 +248,10 @@ def _(case: AttentionForward) -> Iterator[Call]:
     params, rest = _attention_params(case)
     tensors = case.inputs() | {"out": unwritten(B, T, H * D), "lse": unwritten(B, H, T)}
     same = {name: name for name in ("qkv", "out", "lse")}
-    run = Dispatch("attention_forward", folded(B * H * T), params, same, **rest)
-    yield Call(tensors, [run], {"out": "out", "lse": "lse"})
+    for name, rows in ATTENTION.items():
+        grid = folded(B * H * -(-T // rows))
+        run = Dispatch(f"{name}_forward", grid, params, same, **rest)
+        yield Call(tensors, [run], {"out": "out", "lse": "lse"}, name)
 
 
 @calls.register
@@ -256,10 +262,12 @@ def _(case: AttentionBackward) -> Iterator[Call]:
     sizes = {name: params[name] for name in ("batch", "length", "heads", "head_dim")}
     same = {name: name for name in ("qkv", "dout", "lse", "row_dot", "dqkv")}
     dots = {name: name for name in ("dout", "out", "row_dot")}
-    dispatches = [Dispatch("attention_d", elements(B * H * T, 64), sizes, dots)]
-    for kernel in ("attention_dq", "attention_dkv"):
-        dispatches.append(Dispatch(kernel, folded(B * H * T), params, same, **rest))
-    yield Call(tensors, dispatches, {"dqkv": "dqkv"})
+    for name, rows in ATTENTION.items():
+        dispatches = [Dispatch("attention_d", elements(B * H * T, 64), sizes, dots)]
+        for kernel in (f"{name}_dq", f"{name}_dkv"):
+            grid = folded(B * H * -(-T // rows))
+            dispatches.append(Dispatch(kernel, grid, params, same, **rest))
+        yield Call(tensors, dispatches, {"dqkv": "dqkv"}, name)
 
 
 @calls.register

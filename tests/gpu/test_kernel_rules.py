@@ -166,14 +166,15 @@ def test_without_training_dropout_lets_all_through(kernels: Kernels) -> None:
         (EmbeddingForward(2, 7, 5, 3, p=0.5), EmbeddingForward(2, 7, 5, 3), "out"),
     ]
     for case, plain, output in cases:
-        call, other = next(calls(case)), next(calls(plain))
-        off = [
-            Dispatch(d.kernel, d.grid, d.params, d.tensors, d.constants, {**d.step, "train": 0})
-            for d in call.dispatches
-        ]
-        got = kernels.run(call.tensors, off, [output])[output]
-        shared = other.tensors | {k: v for k, v in call.tensors.items() if k in case.inputs()}
-        assert (got == kernels.run(shared, other.dispatches, [output])[output]).all(), case.name
+        for call, other in zip(calls(case), calls(plain), strict=True):
+            off = [
+                Dispatch(d.kernel, d.grid, d.params, d.tensors, d.constants, {**d.step, "train": 0})
+                for d in call.dispatches
+            ]
+            got = kernels.run(call.tensors, off, [output])[output]
+            shared = other.tensors | {k: v for k, v in call.tensors.items() if k in case.inputs()}
+            want = kernels.run(shared, other.dispatches, [output])[output]
+            assert (got == want).all(), f"{case.name} {call.variant}"
 
 
 WIDE = """
@@ -183,17 +184,26 @@ struct Params { row: u32, columns: u32, column: u32, site: u32, threshold: u32, 
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<uniform> step: Step;
 @group(0) @binding(2) var<storage, read_write> out: array<f32>;
+@group(0) @binding(3) var<storage, read_write> fours: array<f32>;  // and the three after
 @compute @workgroup_size(64)
 fn main(@builtin(local_invocation_index) i: u32) {
   let index = wide_index(p.row, p.columns, p.column + i);
   out[i] = dropout_factor(index, step, p.site, p.threshold, p.scale);
+  let four = dropout_factors(index, step, p.site, p.threshold, p.scale);
+  fours[4u * i] = four.x;
+  fours[4u * i + 1u] = four.y;
+  fours[4u * i + 2u] = four.z;
+  fours[4u * i + 3u] = four.w;
 }
 """
 
 
 @pytest.mark.parametrize(
     ("row", "columns", "column"),
-    [(0, 7, 0), (65535, 65537, 0), (70000, 65000, 11), (2**20 + 3, 2**12, 2**12 - 32)],
+    [
+        *[(0, 7, 0), (65535, 65537, 0), (70000, 65000, 11), (2**20 + 3, 2**12, 2**12 - 32)],
+        (4, 2**30 - 1, 0),  # element 2^32 - 4: every offset in a block on both sides of the carry
+    ],
 )
 def test_masks_go_on_past_32_bits(kernels: Kernels, row: int, columns: int, column: int) -> None:
     """Element row * columns + column of B H T^2 passes 2^32; the carry must reach the high word."""
@@ -204,17 +214,17 @@ def test_masks_go_on_past_32_bits(kernels: Kernels, row: int, columns: int, colu
         "wide",
         (1, 1, 1),
         {"row": row, "columns": columns, "column": column, **numbers},
-        {"out": "out"},
+        {"out": "out", "fours": "fours"},
         step={"seed": d.seed, "step": d.step, "micro": d.micro, "train": 1},
         code=WIDE,
     )
-    got = kernels.run({"out": unwritten(64)}, [run], ["out"])["out"]
-    index = np.arange(64, dtype=np.uint64) + np.uint64(row * columns + column)
-    block, word = index // np.uint64(4), index % np.uint64(4)
-    low, high = block & np.uint64(0xFFFFFFFF), block >> np.uint64(32)
-    counter = np.stack([low, high, 0 * block + d.step, 0 * block + c3], -1).astype(np.uint32)
-    words = philox.philox4x32(counter, (d.seed, 0))[np.arange(64), word.astype(int)]
-    assert (got == np.where(words >= numbers["threshold"], 2.0, 0.0)).all()
+    tensors = {"out": unwritten(64), "fours": unwritten(64, 4)}
+    got = kernels.run(tensors, [run], ["out", "fours"])
+    index = np.arange(67, dtype=np.uint64) + np.uint64(row * columns + column)
+    words = philox.bits_at(d.seed, index, d.step, c3)
+    wanted = np.where(words >= numbers["threshold"], 2.0, 0.0)
+    assert (got["out"] == wanted[:64]).all()
+    assert (got["fours"] == np.lib.stride_tricks.sliding_window_view(wanted, 4)).all()
 
 
 # -- generation --
@@ -257,19 +267,19 @@ FOLDED = [
 @pytest.mark.parametrize("case", FOLDED, ids=lambda case: case.name)
 def test_a_folded_grid_gives_the_same_bits(kernels: Kernels, case) -> None:
     """As over 65,535 workgroups would be: two in x, the others in y, some past the end."""
-    call = next(calls(case))
-    outputs = list(call.outputs.values())
-    straight = kernels.run(call.tensors, call.dispatches, outputs)
-    narrow = [
-        Dispatch(d.kernel, folded(d.grid[0], 2), d.params, d.tensors, d.constants, d.step)
-        if d.kernel not in ("layernorm_params", "add_partials")
-        else d
-        for d in call.dispatches
-    ]
-    assert narrow != call.dispatches or call.dispatches[0].grid[0] < 3
-    got = kernels.run(call.tensors, narrow, outputs)
-    for name in outputs:
-        assert (got[name] == straight[name]).all(), name
+    for call in calls(case):
+        outputs = list(call.outputs.values())
+        straight = kernels.run(call.tensors, call.dispatches, outputs)
+        narrow = [
+            Dispatch(d.kernel, folded(d.grid[0], 2), d.params, d.tensors, d.constants, d.step)
+            if d.kernel not in ("layernorm_params", "add_partials")
+            else d
+            for d in call.dispatches
+        ]
+        assert narrow != call.dispatches or call.dispatches[0].grid[0] < 3
+        got = kernels.run(call.tensors, narrow, outputs)
+        for name in outputs:
+            assert (got[name] == straight[name]).all(), f"{call.variant} {name}"
 
 
 EXACT = [

@@ -64,8 +64,12 @@ def test_parity_covers_what_plans_run() -> None:
     assert not uncovered
 
 
+NOT_TRAINED = {"flash_forward", "flash_dq", "flash_dkv"}
+
+
 def test_every_kernel_is_in_a_plan() -> None:
-    assert {kernel for kernel, _ in planned()} == set(shaders.names())
+    """Or is known not to be in one of training."""
+    assert {kernel for kernel, _ in planned()} == set(shaders.names()) - NOT_TRAINED
 
 
 def test_every_planned_pipeline_compiles_without_a_word(kernels: Kernels) -> None:

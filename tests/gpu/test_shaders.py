@@ -12,6 +12,7 @@ KERNELS = shaders.names()
 MAX_STORAGE_BUFFERS = 8
 MAX_INVOCATIONS = 256
 MAX_WORKGROUP_BYTES = 16 * 1024
+BYTES = {"f32": 4, "vec4<f32>": 16}
 OVERRIDES = {
     *("TRANS", "BIAS", "GELU", "KEEP_PRE_GELU", "RESIDUAL", "ACCUMULATE"),
     *("DROPOUT", "BACKWARD", "IN_PLACE"),
@@ -20,15 +21,15 @@ OVERRIDES = {
 
 
 def workgroup_bytes(code: str) -> int:
-    """Of all workgroup arrays; AssertionError for one that is not array<f32, number or const>."""
+    """Of all workgroup arrays; AssertionError for one that is not array<type, number or const>."""
     constants = dict(re.findall(r"^const (\w+): u32 = (\d+)u;", code, re.M))
     declared = re.findall(r"^var<workgroup> \w+: (.*);", code, re.M)
     assert len(declared) == code.count("var<workgroup>"), "a workgroup variable stands elsewhere"
     total = 0
     for kind in declared:
-        array = re.fullmatch(r"array<f32, (\w+)>", kind)
-        assert array, f"{kind} is not array<f32, N>"
-        total += 4 * int(constants.get(array[1], array[1]))
+        array = re.fullmatch(r"array<(.*), (\w+)>", kind)
+        assert array, f"{kind} is not array<type, N>"
+        total += BYTES[array[1]] * int(constants.get(array[2], array[2]))
     return total
 
 
