@@ -21,6 +21,7 @@ export TABGPT_CACHE ?= $(CURDIR)/.cache
 export ASTRO_TELEMETRY_DISABLED := 1
 
 PRESETS := reference/tabgpt/presets.json
+SWEEP := reference/tabgpt/sweep.json
 CORE := $(shell find cpp shaders -type f) $(PRESETS)
 PACKAGE := $(shell find reference -type f -name '*.py')
 WASM := $(shell find wasm -type f -not -name '*.pyc')
@@ -102,7 +103,7 @@ $(STAMPS)/check: tests/write_check.py tests/trajectory.py $(wildcard reference/t
 	@touch $@
 
 site: $(STAMPS)/site
-$(STAMPS)/site: $(STAMPS)/npm $(STAMPS)/wasm $(STAMPS)/corpus $(STAMPS)/check $(SITE) $(PRESETS)
+$(STAMPS)/site: $(STAMPS)/npm $(STAMPS)/wasm $(STAMPS)/corpus $(STAMPS)/check $(SITE) $(PRESETS) $(SWEEP)
 	npm --prefix browser run build --silent
 	@touch $@
 

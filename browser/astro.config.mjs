@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -23,6 +24,17 @@ const relativeAssets = {
   },
 };
 
+/** What a record made on the page says of its origin; "unknown" where the source is no git checkout. */
+function commit() {
+  const git = (...words) => execFileSync("git", words, { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim();
+  try {
+    const isDirty = git("status", "--porcelain", "--untracked-files=no", "--", "..", ":!../bench/records") !== "";
+    return git("rev-parse", "--short=12", "HEAD") + (isDirty ? "+dirty" : "");
+  } catch {
+    return "unknown";
+  }
+}
+
 /**
  * A static site. Scripts and styles are never inlined, so that the CSP needs no hash and no
  * 'unsafe-inline'.
@@ -33,6 +45,7 @@ export default defineConfig({
   devToolbar: { enabled: false },
   build: { format: "directory", inlineStylesheets: "never" },
   vite: {
+    define: { __COMMIT__: JSON.stringify(commit()) },
     // What a script refers to (the worker, a chunk) is found from the script.
     experimental: { renderBuiltUrl: (_file, { hostType }) => (hostType === "js" ? { relative: true } : undefined) },
     build: { assetsInlineLimit: 0, target: "es2022" },

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from page_checks import overflow, violations
 from playground import TINY, Playground
 from playwright.sync_api import Browser, Page, expect
-
-AXE = Path(__file__).parents[2] / "browser" / "node_modules" / "axe-core" / "axe.min.js"
 
 
 @pytest.fixture(params=["dark", "light"])
@@ -20,16 +18,6 @@ def themed(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
     )
     yield context.new_page()
     context.close()
-
-
-def violations(page: Page) -> list[str]:
-    page.add_script_tag(path=AXE)
-    found = page.evaluate("() => axe.run().then(result => result.violations)")
-    return [
-        f"{rule['id']}: {rule['help']}: {node['target']} {node['failureSummary']}"
-        for rule in found
-        for node in rule["nodes"]
-    ]
 
 
 def test_axe_finds_nothing_on_the_playground(themed: Page, lab_url: str) -> None:
@@ -77,9 +65,3 @@ def test_the_proof_fits_a_phone_too(page: Page, lab_url: str) -> None:
     page.goto(f"{lab_url.rstrip('/')}/check/")
     expect(page.get_by_test_id("check")).to_have_attribute("data-phase", "done", timeout=120_000)
     assert overflow(page) == 0
-
-
-def overflow(page: Page) -> int:
-    return page.evaluate(
-        "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
-    )

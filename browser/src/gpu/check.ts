@@ -42,11 +42,11 @@ export interface CheckResult {
   problem: string;
 }
 
-/** Compares the open device with a WASM instance of at least checkBytes. */
-export async function checkGpu(open: OpenDevice, core: Core): Promise<CheckResult> {
+/** Compares the open device with a WASM instance of at least CHECK_BYTES; `variants`: the kernels, where not the core's choice. */
+export async function checkGpu(open: OpenDevice, core: Core, variants = ""): Promise<CheckResult> {
   let result: CheckResult = { worst: 0, name: "", problem: "" };
   for (const config of CONFIGS) {
-    const found = await compareSteps(open, core, config);
+    const found = await compareSteps(open, core, config, variants);
     if (found.worst > result.worst) result = found;
   }
   return result;
@@ -55,8 +55,8 @@ export async function checkGpu(open: OpenDevice, core: Core): Promise<CheckResul
 /** Bytes of WASM memory that the check takes. */
 export const CHECK_BYTES = 64 * 2 ** 20;
 
-async function compareSteps(open: OpenDevice, core: Core, config: CoreConfig): Promise<CheckResult> {
-  const gpu = await GpuSession.open({ ...open, core, config, mode: "probe" });
+async function compareSteps(open: OpenDevice, core: Core, config: CoreConfig, variants: string): Promise<CheckResult> {
+  const gpu = await GpuSession.open({ ...open, core, config, mode: "probe", variants });
   const cpu = new Session(core, config, "probe", 1);
   try {
     const corpus = text(400, config.vocab_size as number);
