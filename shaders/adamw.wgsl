@@ -1,4 +1,5 @@
-// AdamW with decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2) in PyTorch's order, over n elements of an arena:
+// AdamW with decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2) in PyTorch's order, over n elements of an arena,
+// of which the first `decayed` decay:
 //   g = gradient stats[CLIP];  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
 //   parameter = parameter keep - rate m / (sqrt(v) root2 + eps), keep = 1 without decay
 // Changes nothing where stats[FINITE] is 0. A thread an element. Grid: ceil(n/256), folded.
@@ -24,7 +25,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   let g = gradients[i] * stats[CLIP];
   let mean = p.beta1 * m[i] + p.rest1 * g;
   let square = p.beta2 * v[i] + p.rest2 * g * g;
-  let keep = select(1.0, step.keep, p.decayed != 0u);
+  let keep = select(1.0, step.keep, i < p.decayed);
   m[i] = mean;
   v[i] = square;
   parameters[i] = parameters[i] * keep - step.rate * mean / (sqrt(square) * step.root2 + p.eps);

@@ -1,19 +1,25 @@
 // dx of LayerNorm: g = dout weight, n = (x - mean) rstd; dx = rstd (g - mean(g) - n mean(g n)), means over the row.
-// Then + residual (the gradient that comes past the layer norm) or, in place, dx += it.
+// Then + residual (the gradient that comes past the layer norm) or, in place, dx += it. DROPOUT: masked = factor dx besides, for
+// the branch whose output had that mask (dropout as embedding_forward).
 // A workgroup a row of [rows,width]. Grid: rows, folded.
 //! include grid.wgsl
 //! include reduce.wgsl
-struct Params { rows: u32, width: u32, }
+//! include step.wgsl
+//! include philox.wgsl
+struct Params { rows: u32, width: u32, site: u32, threshold: u32, scale: f32, }
 @group(0) @binding(0) var<uniform> p: Params;
-@group(0) @binding(1) var<storage, read> dout: array<f32>;
-@group(0) @binding(2) var<storage, read> x: array<f32>;
-@group(0) @binding(3) var<storage, read> weight: array<f32>;
-@group(0) @binding(4) var<storage, read> mean: array<f32>;
-@group(0) @binding(5) var<storage, read> rstd: array<f32>;
-@group(0) @binding(6) var<storage, read> residual: array<f32>;
-@group(0) @binding(7) var<storage, read_write> dx: array<f32>;
+@group(0) @binding(1) var<uniform> step: Step;
+@group(0) @binding(2) var<storage, read> dout: array<f32>;
+@group(0) @binding(3) var<storage, read> x: array<f32>;
+@group(0) @binding(4) var<storage, read> weight: array<f32>;
+@group(0) @binding(5) var<storage, read> mean: array<f32>;
+@group(0) @binding(6) var<storage, read> rstd: array<f32>;
+@group(0) @binding(7) var<storage, read> residual: array<f32>;
+@group(0) @binding(8) var<storage, read_write> dx: array<f32>;
+@group(0) @binding(9) var<storage, read_write> masked: array<f32>;
 override RESIDUAL: u32 = 0u;
 override ACCUMULATE: u32 = 0u;  // alone, not with RESIDUAL
+override DROPOUT: u32 = 0u;
 const WIDTH: u32 = 64u;
 
 @compute @workgroup_size(64)
@@ -47,5 +53,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
       v = v + dx[at];
     }
     dx[at] = v;
+    if (DROPOUT != 0u) {
+      masked[at] = v * dropout_factor(vec2<u32>(at, 0u), step, p.site, p.threshold, p.scale);
+    }
   }
 }

@@ -6,6 +6,7 @@ products, gradients added in place or from another buffer.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import singledispatch
@@ -153,6 +154,7 @@ def _(case: DropoutApply) -> Iterator[Call]:
 
 def _add_partials(n: int, rows: int, stride: int, first: int, out: str) -> Dispatch:
     params = {"n": n, "chunks": -(-rows // rows_per_chunk(rows)), "stride": stride, "first": first}
+    params |= {"width": n, "apart": n}
     return Dispatch("add_partials", elements(n, 64), params, {"partials": "partials", "out": out})
 
 
@@ -187,20 +189,27 @@ def _(case: LayernormBackward) -> Iterator[Call]:
         "residual": ({"RESIDUAL": 1}, "dx", "fresh dx"),
         "alone": ({}, "unused", "fresh dx"),
     }
-    for variant, (constants, residual, out) in variants.items():
+    step, masks = _masks(0.5)
+    for (variant, (constants, residual, out)), dropout_on in itertools.product(
+        variants.items(), (0, 1)
+    ):
         tensors = {**UNUSED, **case.inputs(), "partials": unwritten(ROW_CHUNKS * 2 * C)}
         tensors["fresh dx"] = unwritten(R, C)
         inputs = {name: name for name in ("dout", "x", "weight", "mean", "rstd")}
-        bound = {**inputs, "residual": residual, "dx": out}
+        bound = {**inputs, "residual": residual, "dx": out, "masked": "unused out"}
         sizes = {"rows": R, "width": C}
-        dx = Dispatch("layernorm_backward", folded(R), sizes, bound, constants)
+        if dropout_on:
+            tensors["masked"], bound["masked"] = unwritten(R, C), "masked"
+        dx = Dispatch("layernorm_backward", folded(R), {**sizes, **masks, "scale": 2.0}, bound,
+                      {**constants, "DROPOUT": dropout_on}, step)  # fmt: skip
         rows = {name: name for name in ("dout", "x", "mean", "rstd")}
         sums = _over_rows("layernorm_params", R, C, rows)
         ends = [_add_partials(C, R, 2 * C, 0, "dweight"), _add_partials(C, R, 2 * C, C, "dbias")]
         outputs = {"dx": out, "dweight": "dweight", "dbias": "dbias"}
         before = widen(tensors["dx"])
         finish = {} if constants else {"dx": lambda dx, before=before: widen(dx) + before}
-        yield Call(tensors, [dx, sums, *ends], outputs, variant, finish)
+        name = f"{variant}, masked" if dropout_on else variant
+        yield Call(tensors, [dx, sums, *ends], outputs, name, finish)
 
 
 @calls.register
@@ -384,7 +393,7 @@ def _(case: AdamW) -> Iterator[Call]:
     tensors = case.inputs()
     tensors["stats"] = np.array([0, 0, 0, case.grad_scale, 1], np.float32)
     bound = {"stats": "stats", "gradients": "g", "parameters": "p", "m": "m", "v": "v"}
-    words = {"n": case.n, "decayed": 1, **params}
+    words = {"n": case.n, "decayed": case.n, **params}
     run = Dispatch("adamw", elements(case.n), words, bound, step=step)
     yield Call(tensors, [run], {name: name for name in ("p", "m", "v")})
 

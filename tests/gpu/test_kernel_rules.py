@@ -136,11 +136,44 @@ def test_tensors_that_do_not_decay_keep_their_size(kernels: Kernels) -> None:
     for name in ("g", "m", "v"):
         call.tensors[name] = np.zeros_like(call.tensors[name])
     decayed = kernels.run(call.tensors, call.dispatches, ["p"])["p"]
-    params = {**call.dispatches[0].params, "decayed": 0}
     run = call.dispatches[0]
-    kept = Dispatch("adamw", run.grid, params, run.tensors, step=run.step)
-    assert (kernels.run(call.tensors, [kept], ["p"])["p"] == call.tensors["p"]).all()
-    assert (decayed == call.tensors["p"] * np.float32(run.step["keep"])).all()
+    smaller = call.tensors["p"] * np.float32(run.step["keep"])
+    assert (decayed == smaller).all()
+    for n in (0, 100):
+        params = {**run.params, "decayed": n}
+        kept = Dispatch("adamw", run.grid, params, run.tensors, step=run.step)
+        got = kernels.run(call.tensors, [kept], ["p"])["p"]
+        assert (got[:n] == smaller[:n]).all()
+        assert (got[n:] == call.tensors["p"][n:]).all()
+
+
+def test_gradients_that_follow_each_other_are_summed_in_one_pass(kernels: Kernels) -> None:
+    """Two of 65 elements, 128 apart in the arena; what lies between them stays."""
+    partials, before = random(3, 2, 65), random(193)
+    params = {"n": 130, "chunks": 3, "stride": 130, "first": 0, "width": 65, "apart": 128}
+    bound = {"partials": "partials", "out": "out"}
+    run = Dispatch("add_partials", elements(130, 64), params, bound)
+    got = kernels.run({"partials": partials, "out": before}, [run], ["out"])["out"]
+    sums = partials[0] + partials[1] + partials[2]
+    want = before.copy()
+    want[:65] += sums[0]
+    want[128:] += sums[1]
+    assert (got == want).all()
+
+
+def test_a_masked_gradient_is_the_gradient_and_its_mask(kernels: Kernels) -> None:
+    """Of the branch behind a layer norm's input: dropout's backward, bit for bit."""
+    case = LayernormBackward(13, 42)
+    masked = [call for call in calls(case) if "masked" in call.tensors]
+    assert len(masked) == 3
+    for call in masked:
+        got = kernels.run(call.tensors, call.dispatches, [call.outputs["dx"], "masked"])
+        drop = DropoutApply(13 * 42, 0.5)
+        alone = next(calls(drop))
+        tensors = alone.tensors | {"x": got[call.outputs["dx"]].reshape(-1)}
+        want = kernels.run(tensors, alone.dispatches, ["y"])["y"]
+        assert 0 < (want == 0).sum() < want.size
+        assert (got["masked"].reshape(-1) == want).all()
 
 
 # -- rows that do not count, dropout's switch, wide indices --

@@ -19,14 +19,35 @@ struct RowChunks {
 
 }  // namespace
 
-void Model::add_partials(const std::string& label, Range partials, uint64_t stride, uint64_t first,
-                         Range out) {
-  wgsl::add_partials kernel{.n = u32(out.count), .chunks = u32(partials.count / stride)};
-  kernel.stride = u32(stride);
-  kernel.first = u32(first);
-  kernel.partials = partials;
-  kernel.out = out;
-  builder_.run(label, kernel, folded(groups(out.count, kernel.workgroup)));
+Range Model::stretch(uint32_t first, uint32_t last) const {
+  const uint64_t begin = layout_.parameters[first].offset;
+  const uint64_t end = layout_.parameters[last].offset + layout_.parameters[last].count();
+  for (const Fixed::Piece& piece : fixed_.pieces) {
+    if (piece.first <= begin && end <= piece.first + one(piece.gradients).count) {
+      return {piece.gradients, begin - piece.first, end - begin};
+    }
+  }
+  return {};
+}
+
+void Model::add_partials(const std::string& label, Range partials, uint64_t width,
+                         const std::vector<uint32_t>& parameters) {
+  const uint64_t stride = width * parameters.size();
+  const auto run = [&](Range out, uint64_t first, uint64_t n, uint64_t apart) {
+    wgsl::add_partials kernel{.n = u32(n), .chunks = u32(partials.count / stride), .stride = u32(stride)};
+    kernel.first = u32(first);
+    kernel.width = u32(width);
+    kernel.apart = u32(apart);
+    kernel.partials = partials;
+    kernel.out = out;
+    builder_.run(label, kernel, folded(groups(n, kernel.workgroup)));
+  };
+  const Range all = stretch(parameters.front(), parameters.back());
+  if (all.tensor != kNone) {  // equal sizes that follow each other start equally far apart
+    run(all, 0, stride, align_floats(width));
+    return;
+  }
+  for (size_t i = 0; i < parameters.size(); ++i) run(dp(parameters[i]), i * width, width, width);
 }
 
 /** Room for partial sums of `width` columns; the last few rows of a short batch may make more chunks than
@@ -53,44 +74,45 @@ void Model::linear_backward(const std::string& label, Range dx, Range dy, Range 
   kernel.x = dy;
   kernel.partials = partial_sums(N, chunks.count);
   builder_.run(label + " dbias", kernel, {u32(groups(N, kernel.workgroup)), u32(chunks.count), 1});
-  add_partials(label + " dbias sum", kernel.partials, N, 0, dp(bias));
+  add_partials(label + " dbias sum", kernel.partials, N, {bias});
 }
 
-Range Model::layernorm_backward(const std::string& name, const std::string& dx, Range dout, Range x,
-                                uint32_t weight, uint32_t bias, Range residual) {
-  const Range mean = act(name + ".mean", {B_, T_}), rstd = act(name + ".rstd", {B_, T_});
+void Model::layernorm_params(const std::string& name, Range dout, Range x, uint32_t weight, uint32_t bias) {
   const RowChunks chunks(R_);
-  wgsl::layernorm_params sums{.rows = u32(R_), .width = u32(C_), .rows_per_chunk = u32(chunks.size)};
-  sums.dout = dout;
-  sums.x = x;
-  sums.mean = mean;
-  sums.rstd = rstd;
-  sums.partials = partial_sums(2 * C_, chunks.count);
-  builder_.run(name + " dparams", sums, {u32(groups(C_, sums.workgroup)), u32(chunks.count), 1});
-  add_partials(name + " dweight sum", sums.partials, 2 * C_, 0, dp(weight));
-  add_partials(name + " dbias sum", sums.partials, 2 * C_, C_, dp(bias));
+  wgsl::layernorm_params kernel{.rows = u32(R_), .width = u32(C_), .rows_per_chunk = u32(chunks.size)};
+  kernel.dout = dout;
+  kernel.x = x;
+  kernel.mean = act(name + ".mean", {B_, T_});
+  kernel.rstd = act(name + ".rstd", {B_, T_});
+  kernel.partials = partial_sums(2 * C_, chunks.count);
+  builder_.run(name + " dparams", kernel, {u32(groups(C_, kernel.workgroup)), u32(chunks.count), 1});
+  add_partials(name + " dparams sum", kernel.partials, C_, {weight, bias});
+}
 
+Model::Gradient Model::layernorm_backward(const std::string& name, const std::string& dx, Range dout, Range x,
+                                          uint32_t weight, uint32_t bias, Range residual, Site site,
+                                          uint64_t layer) {
+  layernorm_params(name, dout, x, weight, bias);
   const bool has_residual = residual.tensor != kNone, in_place = has_residual && !probe();
+  const bool masked = config_.dropout > 0;
   wgsl::layernorm_backward kernel{.rows = u32(R_), .width = u32(C_)};
+  kernel.site = dropout_site(site, layer);
+  kernel.threshold = dropout_threshold(config_.dropout);
+  kernel.scale = dropout_scale(config_.dropout);
+  kernel.step = one(fixed_.step);
   kernel.dout = dout;
   kernel.x = x;
   kernel.weight = p(weight);
-  kernel.mean = mean;
-  kernel.rstd = rstd;
+  kernel.mean = act(name + ".mean", {B_, T_});
+  kernel.rstd = act(name + ".rstd", {B_, T_});
   kernel.residual = in_place ? Range{} : residual;
   kernel.dx = in_place ? residual : channels(dx);
+  kernel.masked = masked ? scratch("scratch." + dx, {B_, T_, C_}, Role::activations) : Range{};
   kernel.RESIDUAL = has_residual && !in_place;
   kernel.ACCUMULATE = in_place;
+  kernel.DROPOUT = masked;
   builder_.run(name + " dx", kernel, folded(R_));
-  return kernel.dx;
-}
-
-/** d_out behind a residual branch's dropout; d_out itself where there is none. */
-Range Model::branch_gradient(const std::string& label, Site site, uint64_t layer, Range d_out) {
-  if (config_.dropout == 0) return d_out;
-  const Range d_branch = scratch("scratch." + label, {B_, T_, C_}, Role::activations);
-  dropout(label, site, layer, d_out, {}, d_branch);
-  return d_branch;
+  return {kernel.dx, masked ? kernel.masked : kernel.dx};
 }
 
 void Model::attention_backward(uint64_t layer, Range dqkv, Range d_attn) {
@@ -126,13 +148,12 @@ void Model::attention_backward(uint64_t layer, Range dqkv, Range d_attn) {
 }
 
 /** d_out, the gradient of the layer's resid_out -> the gradient of the block's input x. */
-Range Model::block_backward(uint64_t layer, Range x, Range d_out) {
+Model::Gradient Model::block_backward(uint64_t layer, Range x, Gradient d_out) {
   const BlockParameters& w = layout_.blocks[layer];
   const std::string h = block_name(layer), g = "grad:" + h;
 
-  const Range d_mlp = branch_gradient(g + "mlp.c_proj", Site::mlp_residual, layer, d_out);
   const Range fc = act(h + "mlp.fc", {B_, T_, F_}), d_act = act(g + "mlp.act", {B_, T_, F_});
-  linear_backward(h + "mlp.c_proj", d_act, d_mlp, act(h + "mlp.act", {B_, T_, F_}), w.mlp_proj_w,
+  linear_backward(h + "mlp.c_proj", d_act, d_out.branch, act(h + "mlp.act", {B_, T_, F_}), w.mlp_proj_w,
                   w.mlp_proj_b, F_, C_);
   wgsl::gelu_backward slope{.n = u32(R_ * F_)};
   slope.dout = probe() ? d_act : Range{};
@@ -143,19 +164,21 @@ Range Model::block_backward(uint64_t layer, Range x, Range d_out) {
   builder_.run(h + "mlp gelu", slope, folded(groups(R_ * F_, slope.workgroup)));
   const Range d_ln_2 = channels(g + "ln_2.out");
   linear_backward(h + "mlp.c_fc", d_ln_2, slope.dx, channels(h + "ln_2.out"), w.fc_w, w.fc_b, C_, F_);
-  const Range d_mid = layernorm_backward(h + "ln_2", g + "resid_mid", d_ln_2, channels(h + "resid_mid"),
-                                         w.ln_2_w, w.ln_2_b, d_out);
+  const Gradient d_mid =
+      layernorm_backward(h + "ln_2", g + "resid_mid", d_ln_2, channels(h + "resid_mid"), w.ln_2_w, w.ln_2_b,
+                         d_out.whole, Site::attention_residual, layer);
 
-  const Range d_proj = branch_gradient(g + "attn.c_proj", Site::attention_residual, layer, d_mid);
   const Range d_attn = channels(g + "attn.out");
-  linear_backward(h + "attn.c_proj", d_attn, d_proj, channels(h + "attn.out"), w.attn_proj_w, w.attn_proj_b,
-                  C_, C_);
+  linear_backward(h + "attn.c_proj", d_attn, d_mid.branch, channels(h + "attn.out"), w.attn_proj_w,
+                  w.attn_proj_b, C_, C_);
   const Range dqkv = act(g + "attn.qkv", {B_, T_, 3 * C_});
   attention_backward(layer, dqkv, d_attn);
   const Range d_ln_1 = channels(g + "ln_1.out");
   linear_backward(h + "attn.c_attn", d_ln_1, dqkv, channels(h + "ln_1.out"), w.attn_w, w.attn_b, C_, 3 * C_);
-  const std::string input = layer == 0 ? "grad:embed.out" : "grad:" + block_name(layer - 1) + "resid_out";
-  return layernorm_backward(h + "ln_1", input, d_ln_1, x, w.ln_1_w, w.ln_1_b, d_mid);
+  const bool first = layer == 0;
+  const std::string input = first ? "grad:embed.out" : "grad:" + block_name(layer - 1) + "resid_out";
+  return layernorm_backward(h + "ln_1", input, d_ln_1, x, w.ln_1_w, w.ln_1_b, d_mid.whole,
+                            first ? Site::embedding : Site::mlp_residual, first ? 0 : layer - 1);
 }
 
 void Model::embedding_backward(Range d_embed) {
@@ -174,12 +197,14 @@ void Model::embedding_backward(Range d_embed) {
 void Model::backward() {
   head_backward();
   const auto resid_out = [&](uint64_t layer) { return channels(block_name(layer) + "resid_out"); };
-  Range d = layernorm_backward("ln_f", "grad:" + block_name(L_ - 1) + "resid_out", channels("grad:ln_f.out"),
-                               resid_out(L_ - 1), layout_.ln_f_w, layout_.ln_f_b, {});
+  const uint64_t last = L_ - 1;
+  Gradient d = layernorm_backward("ln_f", "grad:" + block_name(last) + "resid_out",
+                                  channels("grad:ln_f.out"), resid_out(last), layout_.ln_f_w, layout_.ln_f_b,
+                                  {}, Site::mlp_residual, last);
   for (uint64_t layer = L_; layer-- > 0;) {
     d = block_backward(layer, layer == 0 ? channels("embed.out") : resid_out(layer - 1), d);
   }
-  embedding_backward(branch_gradient("grad:embed", Site::embedding, 0, d));
+  embedding_backward(d.branch);
 }
 
 }  // namespace tabgpt::gpu

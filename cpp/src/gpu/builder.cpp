@@ -31,6 +31,16 @@ uint32_t Builder::find(const std::string& name) const {
   return found == by_name_.end() ? kNone : found->second;
 }
 
+void Builder::add_dummies() {
+  const auto add = [&](const char* name) {
+    const uint32_t index = tensor(name, Role::workspace, {kAlignmentBytes / 4});
+    tensors[index].kept = true;
+    return index;
+  };
+  dummy_read_ = add("nothing.read");
+  dummy_writes_ = {add("nothing.written.0"), add("nothing.written.1")};
+}
+
 void Builder::start_over() {
   words.clear();
   placed_words_.clear();
@@ -40,10 +50,10 @@ void Builder::start_over() {
 void Builder::dispatch(std::string label, Kernel kernel, std::vector<uint32_t> constants,
                        const std::vector<uint32_t>& values, std::vector<Range> bindings, Grid grid) {
   const std::vector<Access>& accesses = info(kernel).accesses;
+  size_t unwritten = 0;
   for (size_t i = 0; i < bindings.size(); ++i) {
-    if (bindings[i].tensor == kNone) {
-      bindings[i] = all(accesses[i + 1] == Access::read ? dummy_read : dummy_write);
-    }
+    if (bindings[i].tensor != kNone) continue;
+    bindings[i] = all(accesses[i + 1] == Access::read ? dummy_read_ : dummy_writes_[unwritten++]);
   }
   const Pipeline wanted{static_cast<uint32_t>(kernel), std::move(constants)};
   auto found = std::find(pipelines.begin(), pipelines.end(), wanted);

@@ -24,6 +24,8 @@ class Builder {
   uint32_t find(const std::string& name) const;
   Range all(uint32_t tensor) const { return {tensor, 0, tensors[tensor].elements()}; }
 
+  /** Makes what is bound where a kernel's tensor is left out; before the first dispatch. */
+  void add_dummies();
   /** Forgets programs and words; tensors and pipelines stay. */
   void start_over();
   /** What follows is this program's. continues: see Program. */
@@ -43,10 +45,12 @@ class Builder {
   std::vector<Pipeline> pipelines;
   std::vector<uint32_t> words;  ///< every dispatch's problem sizes, equal ones once, each on 256 bytes
   std::vector<Program> programs;
-  uint32_t dummy_read = kNone, dummy_write = kNone;
   std::string over;  ///< label of a dispatch whose grid passes kMaxGroups; "" where there is none
 
  private:
+  uint32_t dummy_read_ = kNone;
+  std::vector<uint32_t> dummy_writes_;  ///< as many as a dispatch leaves out at most, each in a buffer of its own
+
   void dispatch(std::string label, Kernel kernel, std::vector<uint32_t> constants,
                 const std::vector<uint32_t>& words, std::vector<Range> bindings, Grid grid);
   void command(Command command) { programs.back().commands.push_back(std::move(command)); }

@@ -23,8 +23,8 @@ namespace tabgpt::gpu {
 struct Fixed {
   std::vector<uint32_t> parameters, gradients;  ///< by Layout's index
   struct Piece {
-    uint32_t parameters, gradients, m, v;  ///< one stretch of the arenas, in one buffer each
-    bool decayed;
+    uint32_t parameters, gradients, m, v;  ///< one stretch of the arenas, a buffer each
+    uint64_t first, decayed;               ///< where it starts in the arena; elements that decay, from its start
   };
   std::vector<Piece> pieces;
   uint32_t step, decode_step, tokens, targets, token_starts, token_rows, token;  ///< uploaded by the host
@@ -73,6 +73,12 @@ class Model {
     bool gelu = false, accumulate = false;
   };
 
+  /** Of a tensor of the residual stream. */
+  struct Gradient {
+    Range whole;
+    Range branch;  ///< behind the dropout of the branch that was added last; the whole where there is none
+  };
+
   void forward(bool keep_cache);
   Range block(uint64_t layer, Range x, bool keep_cache);
   void matmul(const std::string& label, const Product& product);
@@ -84,20 +90,22 @@ class Model {
   Range head_chunk(uint64_t chunk, uint64_t* rows);
   Range cross_entropy(uint64_t chunk, uint64_t rows, Range logits, bool backward);
   void head_backward();
-  Range block_backward(uint64_t layer, Range x, Range d_out);
+  Gradient block_backward(uint64_t layer, Range x, Gradient d_out);
   void linear_backward(const std::string& label, Range dx, Range dy, Range x, uint32_t weight, uint32_t bias,
                        uint64_t K, uint64_t N);
-  /** dx of a layer norm plus `residual`, in place where the plan lets the two be one tensor. */
-  Range layernorm_backward(const std::string& name, const std::string& dx, Range dout, Range x,
-                           uint32_t weight, uint32_t bias, Range residual);
+  /** dx of a layer norm plus `residual`, in place where the plan lets the two be one tensor; masked as x's branch was. */
+  Gradient layernorm_backward(const std::string& name, const std::string& dx, Range dout, Range x,
+                              uint32_t weight, uint32_t bias, Range residual, Site site, uint64_t layer);
+  void layernorm_params(const std::string& name, Range dout, Range x, uint32_t weight, uint32_t bias);
   void attention_backward(uint64_t layer, Range dqkv, Range d_attn);
   void embedding_backward(Range d_embed);
-  /** partials [chunks, stride], elements [first, first + n) of each -> added to `out`. */
-  void add_partials(const std::string& label, Range partials, uint64_t stride, uint64_t first, Range out);
+  /** partials [chunks, parameters, width] -> added to the gradients of parameters that have `width` elements each. */
+  void add_partials(const std::string& label, Range partials, uint64_t width, const std::vector<uint32_t>& parameters);
+  /** The gradients from the first parameter to the last as one range; none where a cut of the arena parts them. */
+  Range stretch(uint32_t first, uint32_t last) const;
   Range cache(const std::string& name);
   void keep_keys_and_values(uint64_t layer, Range qkv, uint64_t rows, uint32_t step);
   Range partial_sums(uint64_t width, uint64_t chunks);
-  Range branch_gradient(const std::string& label, Site site, uint64_t layer, Range d_out);
 
   Range p(uint32_t index) const { return builder_.all(fixed_.parameters[index]); }
   Range dp(uint32_t index) const { return builder_.all(fixed_.gradients[index]); }

@@ -29,11 +29,9 @@ Plan::Plan(const Config& config, const Options& options)
     : config_(config), options_(options), layout_(config) {
   fix_inputs();
   fix_arenas();
-  builder_.dummy_read = builder_.tensor("nothing.read", Role::workspace, {kAlignmentBytes / 4});
-  builder_.dummy_write = builder_.tensor("nothing.written", Role::workspace, {kAlignmentBytes / 4});
+  builder_.add_dummies();
   const uint32_t stats = builder_.tensor("stats", Role::workspace, {stats::COUNT});
-  builder_.tensors[stats].listed = true;
-  for (uint32_t i : {builder_.dummy_read, builder_.dummy_write, stats}) builder_.tensors[i].kept = true;
+  builder_.tensors[stats].listed = builder_.tensors[stats].kept = true;
 
   builder_.begin("prefill");
   model(builder_, 1, config.ctx).prefill();
@@ -129,9 +127,9 @@ void Plan::fix_arenas() {
   for (size_t cut = 0; cut + 1 < cuts.size(); ++cut) {
     const uint64_t begin = cuts[cut], end = cuts[cut + 1];
     const uint64_t border = std::clamp(layout_.decayed_floats, begin, end);
-    const size_t first_piece = fixed_.pieces.size();
-    if (begin < border) fixed_.pieces.push_back({kNone, kNone, kNone, kNone, true});
-    if (border < end) fixed_.pieces.push_back({kNone, kNone, kNone, kNone, false});
+    fixed_.pieces.push_back({kNone, kNone, kNone, kNone, begin, border - begin});
+    Fixed::Piece& piece = fixed_.pieces.back();
+    uint32_t* const indices[] = {&piece.parameters, &piece.gradients, &piece.m, &piece.v};
     for (size_t a = 0; a < n_arenas; ++a) {
       const auto buffer = static_cast<uint32_t>(buffers_.size());
       const std::string name = std::string(arenas[a].name) + "." + std::to_string(cut);
@@ -147,13 +145,7 @@ void Plan::fix_arenas() {
         if (a == 0) fixed_.parameters.push_back(index);
         if (a == 1) fixed_.gradients.push_back(index);
       }
-      for (size_t piece = first_piece; piece < fixed_.pieces.size(); ++piece) {
-        Fixed::Piece& p = fixed_.pieces[piece];
-        const uint64_t from = p.decayed ? begin : border, to = p.decayed ? border : end;
-        uint32_t* const indices[] = {&p.parameters, &p.gradients, &p.m, &p.v};
-        *indices[a] =
-            fix(name + (p.decayed ? " decayed" : " rest"), arenas[a].role, {to - from}, buffer, from - begin);
-      }
+      *indices[a] = fix(name, arenas[a].role, {end - begin}, buffer, 0);
     }
   }
 }

@@ -31,7 +31,7 @@ void Model::update() {
   norm.stats = stats;
   builder_.run("norm", norm, {1, 1, 1});
   for (const Fixed::Piece& piece : fixed_.pieces) {
-    wgsl::adamw kernel{.n = u32(one(piece.parameters).count), .decayed = piece.decayed};
+    wgsl::adamw kernel{.n = u32(one(piece.parameters).count), .decayed = u32(piece.decayed)};
     kernel.beta1 = static_cast<float>(config_.beta1);
     kernel.rest1 = static_cast<float>(1 - config_.beta1);
     kernel.beta2 = static_cast<float>(config_.beta2);
