@@ -162,8 +162,7 @@ const char* Op::plan(const Options& options) {
   fixed.step = builder.tensor("step", Role::tokens, {kAlignmentBytes / 4});
   builder.tensors[fixed.step].integer = true;
   builder.tensors[fixed.step].buffer = 0;
-  builder.dummy_read = builder.tensor("nothing.read", Role::workspace, {kAlignmentBytes / 4});
-  builder.dummy_write = builder.tensor("nothing.written", Role::workspace, {kAlignmentBytes / 4});
+  builder.add_dummies();
 
   const Config config = config_of(sizes_);
   const Layout layout(config);
