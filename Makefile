@@ -34,7 +34,7 @@ PY_DIRS := reference tests wasm bench .ci
 # Passed on to each measurement: --quick shows that they work and writes no record.
 BENCH_ARGS ?=
 # Every measurement of speed, in the order in which they run.
-BENCHES := matmul_native step_torch matmul_tab matmul_peers step_tab step_threads step_sizes generation
+BENCHES := matmul_native step_torch matmul_tab matmul_peers step_tab step_threads step_sizes generation kernels_tab
 
 .PHONY: lab test lint bench bench-evolution measure setup env native emscripten wasm npm peers corpus check site chromium vulkan clean help
 
@@ -146,7 +146,7 @@ bench-evolution:
 	python bench/evolution.py $(BENCH_ARGS)
 
 # One that fails does not keep the others from running.
-measure: native wasm npm peers chromium
+measure: site peers chromium
 	@failed=; for bench in $(BENCHES); do \
 	  echo "== bench/$$bench.py"; python bench/$$bench.py $(BENCH_ARGS) || failed="$$failed $$bench"; done; \
 	python bench/tables.py; [[ -z "$$failed" ]] || { echo "failed:$$failed" >&2; exit 1; }

@@ -14,6 +14,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from playwright.sync_api import Browser
 from record import ROOT
 
 sys.path.insert(0, str(ROOT / "tests"))
@@ -91,12 +92,22 @@ def serve(folder: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def open_page(workers: Sequence[str], files: Mapping[str, Path] | None = None) -> Iterator[TabPage]:
-    """Builds and serves a site in a temporary folder, and opens it."""
+    """Builds and serves a site in a temporary folder, and opens it in a browser of its own."""
+    with launch_chromium() as browser, open_in(browser, workers, files) as page:
+        yield page
+
+
+@contextlib.contextmanager
+def open_in(
+    browser: Browser, workers: Sequence[str], files: Mapping[str, Path] | None = None
+) -> Iterator[TabPage]:
+    """The same in a browser that is open."""
     with tempfile.TemporaryDirectory() as name:
         build(Path(name), workers, files or {})
-        with serve(Path(name)) as address, launch_chromium() as browser:
+        with serve(Path(name)) as address:
             page = browser.new_page()
             page.goto(address)
             if not page.evaluate("crossOriginIsolated"):
                 raise RuntimeError("the page is not isolated: no threads and a coarse clock")
             yield TabPage(page, f"Chromium {browser.version}")
+            page.close()

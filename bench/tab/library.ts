@@ -1,6 +1,7 @@
 /**
  * @file What a library's worker does with matrix products: prepare one, call it a number of times
- * against the clock, hand its result back. bench/matmul_peers.py asks it, ours and theirs alike.
+ * against the clock, hand its result back. bench/matmul_peers.py and bench/kernels_tab.py ask it, ours and
+ * theirs alike.
  */
 import { answer, clockQuantum, fromBase64, toBase64 } from "./answer.ts";
 
@@ -14,11 +15,15 @@ export interface Product {
   transposeB: boolean;
   a: Float32Array<ArrayBuffer>;
   b: Float32Array<ArrayBuffer>;
+  /** Which of our kernels computes it on a GPU; others choose by themselves. */
+  kernel: string;
 }
 
-/** A product whose operands the library holds; `run` resolves when the result is there. */
+/** A product whose operands the library holds; its result is there when `run` and then `settle` resolve. */
 export interface Prepared {
   run: () => void | Promise<void>;
+  /** Of a library that hands its work over to a GPU: waits for all of it. */
+  settle?: () => Promise<unknown>;
   out: () => Float32Array | Promise<Float32Array>;
   free: () => void;
 }
@@ -38,6 +43,7 @@ interface Job {
   /** Base64 of float32. */
   a: string;
   b: string;
+  kernel?: string;
   count: number;
   /** Whether one more call, not timed, goes before. */
   wake: boolean;
@@ -57,15 +63,17 @@ function handlersOf(start: (threads: number) => Library | Promise<Library>) {
       library = await start(threads);
       return library.about;
     },
-    prepare: async ({ sizes: [M, N, K], form, a, b }: Job) => {
+    prepare: async ({ sizes: [M, N, K], form, a, b, kernel = "" }: Job) => {
       const [x, y] = [new Float32Array(fromBase64(a)), new Float32Array(fromBase64(b))];
       const [transposeA, transposeB] = [form === "TN", form === "NT"];
-      prepared = await library.prepare({ M, N, K, transposeA, transposeB, a: x, b: y });
+      prepared = await library.prepare({ M, N, K, transposeA, transposeB, a: x, b: y, kernel });
     },
     calls: async ({ count, wake }: Job) => {
       if (wake) await prepared.run();
+      await prepared.settle?.();
       const before = performance.now();
       for (let call = 0; call < count; call++) await prepared.run();
+      await prepared.settle?.();
       return { seconds: (performance.now() - before) / 1000 };
     },
     out: async () => toBase64(await prepared.out()),

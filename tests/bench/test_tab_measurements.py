@@ -16,6 +16,7 @@ sys.path.insert(0, str(ROOT / "bench"))
 
 import command  # noqa: E402
 import generation  # noqa: E402
+import kernels_tab  # noqa: E402
 import matmul_peers  # noqa: E402
 import pairs  # noqa: E402
 import record  # noqa: E402
@@ -122,6 +123,19 @@ def test_products_in_the_tab_are_compared_with_other_libraries(
     rows = measured(matmul_peers)
     assert {row["peer"] for row in rows} == set(matmul_peers.PEERS.values())
     assert {row["form"] for row in rows} == set(matmul_peers.FORMS)
+
+
+def test_the_bench_page_is_driven_and_compared_with_other_libraries(
+    measured: Callable[[ModuleType], Rows],
+) -> None:
+    if not kernels_tab.MODULES.exists():
+        pytest.skip("`make peers` installs the other libraries")
+    rows = measured(kernels_tab)
+    kernels = [row for row in rows if row["kind"] == "kernel"]
+    peers = [row for row in rows if row["kind"] == "peer"]
+    assert {row["peer"] for row in peers} == set(kernels_tab.PEERS.values())
+    assert {row["variant"] for row in peers} < {row["variant"] for row in kernels}
+    assert all(row["software"] for row in rows)
 
 
 def test_a_loss_that_is_not_a_number_fails() -> None:

@@ -1,0 +1,163 @@
+"""The bench page in Chromium, other libraries' products beside it: python bench/kernels_tab.py
+
+Drives the page /bench as a person would and takes its record; then, in the same
+Chromium, our fastest kernel of each product in turns with @jax-js/jax and
+@tensorflow/tfjs-backend-webgpu, each with its operands on the GPU. Every product
+that was timed is held to the float32 bound of tests/bounds.py. Without a GPU the
+browser brings a program that plays one: such results are marked, and their sizes
+end at 512.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import command
+import numpy as np
+import pairs
+import record
+from matmul_peers import error, product
+from playwright.sync_api import Browser
+from tab_page import TabPage, open_in
+from tab_session import TabSide
+
+sys.path.insert(0, str(record.ROOT / "tests"))
+
+from bench_page import GROUPS, BenchPage
+from lab_browser import GPU_FLAGS, launch_chromium, serve_lab
+
+OURS = "ours_gpu"
+PEERS = {"jax_gpu": "jax-js", "tfjs_gpu": "tfjs"}
+"""Worker's name: library's."""
+MODULES = Path(__file__).resolve().parent / "node_modules"
+SHADERS = record.ROOT / "shaders"
+SWEEP_MS = 3_600_000.0
+LARGEST = 4096
+MOST_ON_SOFTWARE = 512
+
+
+def sweep(browser: Browser, effort: command.Effort) -> dict[str, Any]:
+    """The record that the page gives."""
+    groups, most = ({"cube"}, 128) if effort.quick else (set(GROUPS), LARGEST)
+    with serve_lab() as address, tempfile.TemporaryDirectory() as folder:
+        page = BenchPage(browser.new_page(accept_downloads=True), address).open()
+        page.choose(groups, most)
+        page.start()
+        if (phase := page.wait(SWEEP_MS)) != "done":
+            said = page.shown("sweep-status").inner_text()
+            raise RuntimeError(f"the sweep is {phase}: {said}")
+        taken = page.download(Path(folder))
+        page.page.close()
+    return taken
+
+
+def seconds(row: dict[str, Any]) -> float:
+    return float(np.median(row["gpu_s"] or row["wall_s"]))
+
+
+def fastest(rows: list[dict[str, Any]]) -> dict[str, str]:
+    """The kernel of each product that was fastest and right."""
+    best: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        if not row["ok"] or not row["wall_s"] or not row["case"].startswith("matmul "):
+            continue
+        known = best.get(row["case"])
+        if known is None or seconds(row) < seconds(known):
+            best[row["case"]] = row
+    return {case: str(row["variant"]) for case, row in best.items()}
+
+
+def compare(page: TabPage, case: str, kernel: str, effort: command.Effort) -> list[dict[str, Any]]:
+    """One product in all libraries: a row for each peer, all from the same rounds."""
+    _, form, *sizes = case.split()
+    M, K, N = map(int, sizes)
+    a, b = product((M, K, N), form)
+    sides: dict[str, TabSide] = {}
+    for worker in (OURS, *PEERS):
+        page.ask(
+            worker,
+            do="prepare",
+            sizes=[M, N, K],
+            form=form,
+            kernel=kernel,
+            a=base64.b64encode(a.tobytes()).decode(),
+            b=base64.b64encode(b.tobytes()).decode(),
+        )
+        sides[worker] = TabSide(page, worker, do="calls")
+    taken = pairs.take_rounds(list(sides.values()), rounds=effort.rounds, sample_s=effort.sample_s)
+    errors = {}
+    for worker in sides:
+        out = np.frombuffer(base64.b64decode(page.ask(worker, do="out")), np.float32)
+        errors[worker] = error(out.reshape(M, N), a, b, form)
+        page.ask(worker, do="free")
+    return [
+        {
+            "kind": "peer",
+            "case": case,
+            "variant": kernel,
+            "peer": PEERS[worker],
+            "error": {"ours": errors[OURS], "peer": errors[worker]},
+            **pairs.samples(sides[OURS], sides[worker]),
+            **taken,
+        }
+        for worker in PEERS
+    ]
+
+
+def against_peers(
+    browser: Browser, taken: dict[str, Any], effort: command.Effort
+) -> list[dict[str, Any]]:
+    """Every product that the page measured, where a software adapter is not too slow for it."""
+    if not MODULES.exists():
+        raise FileNotFoundError(f"{MODULES} is missing: run `make peers`")
+    software = bool(taken["machine"]["software_adapter"])
+    results: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        texts = {path.stem: path.read_text() for path in SHADERS.glob("*.wgsl")}
+        (shaders := Path(folder) / "shaders.json").write_text(json.dumps(texts))
+        with open_in(browser, [OURS, *PEERS], {"shaders.json": shaders}) as page:
+            about = {worker: page.ask(worker, do="start") for worker in (OURS, *PEERS)}
+            print(*about.values(), sep="\n")
+            print("product: kernel; of each peer, ratio ours / peer (quartiles)")
+            for case, kernel in fastest(taken["results"]).items():
+                edge = float(np.prod([float(n) for n in case.split()[2:]])) ** (1 / 3)
+                if software and edge > MOST_ON_SOFTWARE:
+                    continue
+                rows = compare(page, case, kernel, effort)
+                results += [
+                    {**row, "software": software, "about": about[worker]}
+                    for row, worker in zip(rows, PEERS, strict=True)
+                ]
+                cells = [f"{row['peer']} {command.shown(row['ratio'])}" for row in rows]
+                print(f"{case}: {kernel}", *cells, sep="  ", flush=True)
+    return results
+
+
+def measure(effort: command.Effort) -> command.Outcome:
+    with launch_chromium(*GPU_FLAGS) as browser:
+        taken = sweep(browser, effort)
+        peers = against_peers(browser, taken, effort)
+        version = f"Chromium {browser.version}"
+    for peer in PEERS.values():
+        ratios = [row["ratio"]["median"] for row in peers if row["peer"] == peer]
+        print(f"geometric mean against {peer}: {pairs.geometric_mean(ratios):.3f}")
+    worst = command.worst(share for row in peers for share in row["error"].values())
+    page = taken["verdict"]
+    why = f"{page['why']}; beside peers, the largest share of the float32 bound is {worst:.3f}"
+    facts = ("adapter", "software_adapter", "limits", "features")
+    machine = {name: taken["machine"][name] for name in facts}
+    return command.Outcome(
+        [*taken["results"], *peers],
+        bool(page["ok"]) and worst <= 1,
+        why,
+        {"browser": version, **machine},
+    )
+
+
+if __name__ == "__main__":
+    command.run("kernels-tab", __doc__, command.Effort(rounds=5, sample_s=0.03), measure)
