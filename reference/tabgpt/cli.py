@@ -308,13 +308,14 @@ def _memory(config: ModelConfig, train: TrainConfig | None) -> str:
     from .backends import default_threads
 
     try:
-        from .backends.native import planned_memory
+        from .backends.native import planned_gpu_memory, planned_memory
     except BackendError as error:
         return f"not known: {error}"
 
     def mib(mode: str, plan: TrainConfig) -> str:
-        total = planned_memory(config, plan, mode, default_threads())["total"]
-        return f"{total / 2**20:,.1f} MiB"
+        cpu = planned_memory(config, plan, mode, default_threads())["total"]
+        gpu = planned_gpu_memory(config, plan, mode)["total"]
+        return f"{cpu / 2**20:,.1f} MiB (on a GPU {gpu / 2**20:,.1f})"
 
     training = f", {mib('train', train)} to train it" if train is not None else ""
     return f"{mib('infer', train or TrainConfig(batch_size=1))} to use it{training}"

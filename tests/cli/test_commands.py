@@ -12,7 +12,7 @@ import tiny_run
 from tabgpt import checkpoint as checkpoints
 from tabgpt import cli
 from tabgpt.backends import default_threads
-from tabgpt.backends.native import planned_memory
+from tabgpt.backends.native import planned_gpu_memory, planned_memory
 from tabgpt.config import FIELDS, preset, preset_names
 
 Tabgpt = Callable[..., str]
@@ -105,8 +105,9 @@ def test_info(folder: Path, ok: Tabgpt) -> None:
     run = preset("tiny", ctx=8, n_head=2, d_model=8, batch_size=2)
     config = checkpoints.load(folder / "run").config
     for mode, use in (("infer", "use"), ("train", "train")):
-        total = planned_memory(config, run.train, mode, default_threads())["total"]
-        assert f"{total / 2**20:.1f} MiB to {use} it" in output
+        cpu = planned_memory(config, run.train, mode, default_threads())["total"]
+        gpu = planned_gpu_memory(config, run.train, mode)["total"]
+        assert f"{cpu / 2**20:.1f} MiB (on a GPU {gpu / 2**20:.1f}) to {use} it" in output
 
 
 def test_presets(ok: Tabgpt) -> None:

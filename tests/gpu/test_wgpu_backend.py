@@ -232,3 +232,63 @@ raise BackendError(f"{max(sizes)} {ENTRIES_A_SUBMIT} {sum(sizes) == wanted}")
     tab = (ROOT / "browser/src/gpu/executor.ts").read_text()
     (most,) = re.findall(r"ENTRIES_A_SUBMIT = (\d+)", tab)
     assert said == f"{most} {most} True\n"
+
+
+def test_nothing_is_made_after_the_first_step(folder: Path) -> None:
+    """Not even to read: a step, an evaluation, a token and a tensor use what is there."""
+    said = refusal(
+        folder,
+        """
+from wgpu.backends.wgpu_native import GPUDevice
+session = open_session("wgpu", config, train, np.arange(400) % 11, mode="train")
+session.init_weights()
+def work():
+    session.step()
+    session.evaluate("val", 1)
+    next(session.generate([1], 0.0))
+    session.tensor("transformer.wte.weight")
+work()
+made = []
+def counted(name):
+    real = getattr(GPUDevice, name)
+    def create(self, *values, **more):
+        made.append(name)
+        return real(self, *values, **more)
+    setattr(GPUDevice, name, create)
+for name in vars(GPUDevice).copy():
+    if name.startswith(("create_", "_create_")) and name != "create_command_encoder":
+        counted(name)
+for _ in range(5):
+    work()
+raise BackendError(f"{made}")
+""",
+    )
+    assert said == "[]\n"
+
+
+def test_a_device_lost_while_it_does_something_else_is_told(folder: Path) -> None:
+    """Evaluating, writing, reading for a save: each says that it was lost, and what is safe."""
+    said = refusal(
+        folder,
+        """
+from itertools import islice
+def lose(work):
+    session = open_session("wgpu", config, train, np.arange(400) % 11, mode="train")
+    session.init_weights()
+    work(session)
+    session._executor._device.destroy()
+    try:
+        work(session)
+    except BackendError as error:
+        print(error)
+lose(lambda session: session.evaluate("val"))
+lose(lambda session: list(islice(session.generate([1], 0.0), 2)))
+lose(lambda session: session.tensor("m:transformer.wte.weight"))
+lose(lambda session: session.logits(np.ones((1, 3), int)))
+""",
+    )
+    lines = said.splitlines()
+    assert len(lines) == 4
+    for line in lines:
+        assert line.startswith("the GPU was lost during ")
+        assert "what the run last saved is safe" in line

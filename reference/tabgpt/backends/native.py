@@ -40,12 +40,22 @@ def core_config(config: ModelConfig, train: TrainConfig | None = None) -> _core.
         return _core.Config({**config.to_dict(), **(train or TrainConfig()).to_dict()})
 
 
+UNLIMITED = 1 << 50
+"""Bytes of a buffer that no model needs."""
+
+
 def planned_memory(
     config: ModelConfig, train: TrainConfig | None, mode: str, threads: int
 ) -> dict[str, int]:
     """Bytes by role, and "total", that a session will hold, without the corpus's tokens."""
     with core_errors():
         return _core.memory(core_config(config, train), mode, threads, 0)
+
+
+def planned_gpu_memory(config: ModelConfig, train: TrainConfig | None, mode: str) -> dict[str, int]:
+    """The same of a session on a GPU that has room for it; no GPU is needed to ask."""
+    with core_errors():
+        return _core.Gpu(core_config(config, train), mode, UNLIMITED, UNLIMITED).memory()
 
 
 class NativeSession:

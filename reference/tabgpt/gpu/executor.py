@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from .. import shaders
 from ..backends import check_shape
 from ..errors import BackendError
+from .readback import Readback
 
 Array = NDArray[Any]
 Command = dict[str, Any]
@@ -28,40 +29,29 @@ ENTRIES_A_SUBMIT = 48
 """Commands in one submit, as in the tab: drivers reset a GPU that is busy for about 2 s with one,
 and the slowest kernels take some 10 ms each on hardware."""
 
-_LOST = ("lost", "could not map buffer")
-"""What wgpu-py says of a device that is gone; it has no other sign of it."""
 
-
-@contextmanager
-def _device_errors(doing: str) -> Iterator[None]:
-    """WebGPU's errors join the package's one family; a lost device is told from a refusal."""
-    try:
-        yield
-    except wgpu.GPUOutOfMemoryError as error:
-        raise BackendError(
-            f"the GPU has no memory left for {doing} ({error}); use a smaller model or batch_size"
-        ) from error
-    except (wgpu.GPUError, RuntimeError) as error:  # the latter where a buffer cannot be mapped
-        if any(words in str(error).lower() for words in _LOST):
-            raise BackendError(
-                f"the GPU was lost during {doing} ({error}); what the run last saved is safe: go "
-                f'on from it with `tabgpt train --resume`, or with the backend "native"'
-            ) from error
-        raise BackendError(f"the GPU refused {doing}: {error}") from error
+def _line(error: Exception) -> str:
+    """wgpu's texts, which have several lines, in one."""
+    return " ".join(str(error).split())
 
 
 class Executor:
     """A plan's buffers on a device, and its programs ready to run.
 
     Everything is made here, so that what does not fit is known before the first step;
-    a pipeline or binding that the shader declares otherwise is refused by name.
+    a pipeline or binding that the shader declares otherwise is refused by name. Pipelines are
+    compiled one after the other: wgpu-native has no way to do it in the background, and
+    wgpu-py's `create_compute_pipeline_async` waits for each.
     """
 
     def __init__(self, plan: dict[str, Any], device: Any) -> None:
         self._device = device
         self._buffers: list[Any] = []
+        self._readback: Readback | None = None
         self._names = [buffer["name"] for buffer in plan["buffers"]]
         try:
+            with self._errors("the buffer to read back"):
+                self._readback = Readback(device, max(b["bytes"] for b in plan["buffers"]))
             for buffer in plan["buffers"]:
                 self._buffers.append(self._create_buffer(buffer))
             self._pipelines = self._create_pipelines(plan["pipelines"])
@@ -77,12 +67,31 @@ class Executor:
             self.close()
             raise
 
+    @contextmanager
+    def _errors(self, doing: str) -> Iterator[None]:
+        """WebGPU's errors join the package's one family; a lost device is told from a refusal."""
+        try:
+            yield
+        except wgpu.GPUOutOfMemoryError as error:
+            raise BackendError(
+                f"the GPU has no memory left for {doing} ({_line(error)}); use a smaller model or "
+                f"batch_size"
+            ) from error
+        except (wgpu.GPUError, RuntimeError) as error:  # the latter where a buffer cannot be mapped
+            if self._readback is not None and not self._readback.answers():
+                raise BackendError(
+                    f"the GPU was lost during {doing} ({_line(error)}); what the run last saved is "
+                    f"safe: go on from it with `tabgpt train --resume`, or with the backend "
+                    f'"native"'
+                ) from error
+            raise BackendError(f"the GPU refused {doing}: {_line(error)}") from error
+
     def _create_buffer(self, buffer: dict[str, Any]) -> Any:
         use = wgpu.BufferUsage
         usage = use.COPY_SRC | use.COPY_DST
         for word in buffer["usage"].split():
             usage |= {"storage": use.STORAGE, "uniform": use.UNIFORM}[word]
-        with _device_errors(f"{buffer['bytes']} bytes of {buffer['name']}"):
+        with self._errors(f"{buffer['bytes']} bytes of {buffer['name']}"):
             return self._device.create_buffer(
                 label=buffer["name"], size=buffer["bytes"], usage=usage
             )
@@ -94,7 +103,7 @@ class Executor:
         for planned in pipelines:
             kernel = shaders.kernel(planned["kernel"])
             shaders.check_access(kernel, planned["bindings"])
-            with _device_errors(f"the kernel {kernel.name}"):
+            with self._errors(f"the kernel {kernel.name}"):
                 if kernel.name not in modules:
                     modules[kernel.name] = self._device.create_shader_module(
                         label=kernel.name, code=kernel.code
@@ -147,7 +156,7 @@ class Executor:
                 }
                 for i, (buffer, offset, size) in enumerate(bindings)
             ]
-            with _device_errors(f"the bindings of {command['label']}"):
+            with self._errors(f"the bindings of {command['label']}"):
                 self._groups[key] = self._device.create_bind_group(
                     layout=self._pipelines[number][1], entries=entries
                 )
@@ -157,7 +166,7 @@ class Executor:
     def run(self, *names: str) -> None:
         """Submits programs, in order, a bounded piece at a time; does not wait for them."""
         commands = [command for name in names for command in self.programs[name]]
-        with _device_errors(f"the program {names[-1]}"):
+        with self._errors(f"the program {names[-1]}"):
             for begin in range(0, len(commands), ENTRIES_A_SUBMIT):
                 encoder = self._device.create_command_encoder()
                 self._encode(encoder, commands[begin : begin + ENTRIES_A_SUBMIT])
@@ -189,7 +198,7 @@ class Executor:
             pass_.end()
 
     def _write(self, buffer: int, offset: int, data: Any) -> None:
-        with _device_errors(f"an upload to {self._names[buffer]}"):
+        with self._errors(f"an upload to {self._names[buffer]}"):
             self._device.queue.write_buffer(self._buffers[buffer], offset, data)
 
     def upload_inputs(self, data: bytes) -> None:
@@ -212,8 +221,9 @@ class Executor:
         return np.frombuffer(data, _DTYPES[tensor["type"]]).reshape(shape).copy()
 
     def read_bytes(self, buffer: int, offset: int, size: int) -> Any:
-        with _device_errors(f"a read of {self._names[buffer]}"):
-            return self._device.queue.read_buffer(self._buffers[buffer], offset, size)
+        with self._errors(f"a read of {self._names[buffer]}"):
+            assert self._readback is not None
+            return self._readback.read(self._buffers[buffer], offset, size)
 
     def read_result(self, program: str, binding: str) -> Any:
         """The bytes of a binding of a program's last dispatch."""
@@ -223,7 +233,7 @@ class Executor:
 
     def clear(self, names: Sequence[str]) -> None:
         """Zeroes in all buffers whose name's first part is one of these."""
-        with _device_errors("a clear"):
+        with self._errors("a clear"):
             encoder = self._device.create_command_encoder()
             for name, buffer in zip(self._names, self._buffers, strict=True):
                 if name.partition(".")[0] in names:
@@ -239,6 +249,8 @@ class Executor:
         """Gives the device's memory back; safe to call twice."""
         for buffer in self._buffers:
             buffer.destroy()
+        if self._readback is not None:
+            self._readback.destroy()
         self._buffers, self._groups, self._pipelines = [], {}, []
         self.programs = {}
         self._device.destroy()
