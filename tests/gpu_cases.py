@@ -93,7 +93,7 @@ GPU_CASES: list[Case] = [
         )
         for p in (0.0, 0.1)
     ],
-    *[kind(1, 1024, 1, 8) for kind in (AttentionForward, AttentionBackward)],
+    *[kind(1, T, 1, 8) for T in (512, 1024) for kind in (AttentionForward, AttentionBackward)],
     *[
         kind(1, 67, 2, 24, p, rows)
         for kind in (UnusualAttentionForward, UnusualAttentionBackward)

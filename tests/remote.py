@@ -31,8 +31,8 @@ NATIVE = {
     "arm64": ["native-neon"],
 }.get(platform.machine(), ["native-generic"])
 BUILDS = [*NATIVE, *(f"wasm-{name}" for name in WASM)]
-GPU_BUILDS = ["wgpu"]
-"""Executors of the core's GPU plans."""
+GPU_BUILDS = ["wgpu", "webgpu-dawn"]
+"""Executors of the core's GPU plans: wgpu-py's, and the page's own on Chromium's WebGPU in Node."""
 THREADED = [name for name in BUILDS if name.startswith("native") or name.endswith("threads")]
 
 
@@ -53,6 +53,9 @@ class Remote:
             environment["TABGPT_ISA"] = variant
         elif kind == "wgpu":
             command = [sys.executable, *alone, str(ROOT / "tests/wgpu_worker.py")]
+            environment |= vulkan.environment()
+        elif kind == "webgpu":
+            command = [str(NODE), str(ROOT / "tests/wasm/runner.ts"), kind]
             environment |= vulkan.environment()
         else:
             built = ROOT / f"browser/public/wasm/{variant}/tabgpt.wasm"

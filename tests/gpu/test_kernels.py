@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from case import Case, widen
+from case import Case
 from gpu_cases import GPU_CASES
-from kernel_calls import calls
+from kernel_parity import assert_within_bounds
 from kernel_runner import Kernels
-from run_case import answer
-from wgsl_bounds import wgsl_bound
 
 
 @pytest.mark.parametrize("case", GPU_CASES, ids=lambda case: case.name)
 def test_gpu_kernel_is_within_its_bound(kernels: Kernels, case: Case, measured) -> None:
-    inputs, expected, bound = answer(case)
-    limits = wgsl_bound(case, {name: widen(x) for name, x in inputs.items()}, expected, bound)
-    for call in calls(case):
-        got = kernels.run(call.tensors, call.dispatches, list(call.outputs.values()))
-        for name, tensor in call.outputs.items():
-            value = call.finish.get(name, np.asarray)(got[tensor])
-            error = abs(value.astype(np.float64) - expected[name])
-            limit = np.broadcast_to(limits[name], error.shape)
-            share = float((error / np.maximum(limit, 1e-45)).max())  # NaN where anything is NaN
-            worst = np.unravel_index(np.argmax(error - limit), error.shape)
-            measured(kernels.name, share, f"{case.name} {call.variant} {name}")
-            assert share <= 1, (
-                f"{case.op} {call.variant} {name}{list(map(int, worst))} is {value[worst]}, the "
-                f"oracle's {expected[name][worst]}; off by {error[worst]:.2e}, "
-                f"allowed {limit[worst]:.2e}"
-            )
+    assert_within_bounds(kernels, case, measured)

@@ -6,9 +6,9 @@
 import { TabgptError } from "../core/errors.ts";
 import type { GpuDevice } from "./device.ts";
 import type { Compiled, Pipelines } from "./pipelines.ts";
-import { checkedKernels, tensorBytes, type Dispatch, type Entry, type GpuPlan, type PlannedTensor, type ShapePlan } from "./plan.ts";
+import { checkedKernels, tensorBytes, type Dispatch, type Entry, type GpuPlan, type PlannedTensor, type Range, type ShapePlan } from "./plan.ts";
 import { Readback } from "./readback.ts";
-import type { ShaderSources } from "./shaders.ts";
+import type { Kernel, ShaderSources } from "./shaders.ts";
 
 /** Bits of GPUBufferUsage; the global is not there in every Node. */
 const USAGE = { mapRead: 0x1, copySource: 0x4, copyTarget: 0x8, uniform: 0x40, storage: 0x80 } as const;
@@ -41,12 +41,14 @@ export interface ExecutorOptions {
 interface Shape {
   tensors: Record<string, PlannedTensor>;
   programs: Map<string, Step[]>;
+  planned: Record<string, Entry[]>;
   bindGroups: number;
 }
 
 export class Executor {
   readonly plan: GpuPlan;
   readonly #device: GpuDevice;
+  readonly #kernels: ReadonlyMap<string, Kernel>;
   readonly #compiled: Compiled[];
   readonly #buffers: GPUBuffer[];
   readonly #readback: Readback;
@@ -55,9 +57,16 @@ export class Executor {
   #other: Shape | null = null;
   readonly #watched = new Set<string>();
 
-  private constructor({ plan, device }: ExecutorOptions, compiled: Compiled[], buffers: GPUBuffer[], readback: Readback) {
+  private constructor(
+    { plan, device }: ExecutorOptions,
+    kernels: ReadonlyMap<string, Kernel>,
+    compiled: Compiled[],
+    buffers: GPUBuffer[],
+    readback: Readback,
+  ) {
     this.plan = plan;
     this.#device = device;
+    this.#kernels = kernels;
     this.#compiled = compiled;
     this.#buffers = buffers;
     this.#readback = readback;
@@ -79,7 +88,7 @@ export class Executor {
       });
       const readback = await Readback.create(device, largestTensor(plan));
       buffers.push(...readback.buffers);
-      return await device.scoped("the plan's bind groups", () => new Executor(options, compiled, buffers, readback));
+      return await device.scoped("the plan's bind groups", () => new Executor(options, kernels, compiled, buffers, readback));
     } catch (error) {
       for (const buffer of buffers) device.destroyBuffer(buffer);
       throw error;
@@ -115,7 +124,7 @@ export class Executor {
     this.#device.handle.queue.writeBuffer(this.#buffers[words.buffer]!, words.offset, Uint32Array.from(words.data));
     const steps = new Map(Object.entries(programs).map(([name, entries]) => [name, entries.map(toStep)]));
     this.#device.live.bindGroup += groups.size;
-    return { tensors, programs: steps, bindGroups: groups.size };
+    return { tensors, programs: steps, planned: programs, bindGroups: groups.size };
   }
 
   #bind({ label, bindings }: Dispatch, layout: GPUBindGroupLayout): GPUBindGroup {
@@ -209,6 +218,15 @@ export class Executor {
   async read(name: string): Promise<ArrayBuffer> {
     const tensor = this.tensor(name);
     return this.#readback.read(this.#buffers[tensor.buffer]!, tensor.offset, tensorBytes(tensor));
+  }
+
+  /** What a binding of a program's last dispatch holds after all that was submitted. */
+  readResult(program: string, binding: string): Promise<ArrayBuffer> {
+    const last = (this.#other?.planned[program] ?? this.#whole.planned[program])?.at(-1);
+    if (!last || !("pipeline" in last)) throw new TabgptError(`the GPU plan has no program "${program}" that ends in a dispatch`);
+    const { bindings } = this.#kernels.get(this.plan.pipelines[last.pipeline]!.kernel)!;
+    const [buffer, offset, bytes]: Range = last.bindings[bindings.findIndex(({ name }) => name === binding)]!;
+    return this.#readback.read(this.#buffers[buffer]!, offset, bytes);
   }
 
   /** Reads some small tensors later, without making the GPU wait: the ring has a slot for each read under way. */

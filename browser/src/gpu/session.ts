@@ -174,6 +174,35 @@ export class GpuSession {
     return this.#handle.meanLoss(new Float32Array(losses));
   }
 
+  /** Logits [batch, length, vocabSize]: of as many sequences at a time as the plan has room for. */
+  async logits(tokens: Uint32Array, batch: number, length: number, vocabSize: number): Promise<Float32Array<ArrayBuffer>> {
+    const [ownBatch, ownLength] = this.#executor.plan.batch;
+    const most = Math.max(1, Math.floor((ownBatch * ownLength) / length));
+    const all = new Float32Array(batch * length * vocabSize);
+    for (let first = 0; first < Math.max(1, batch); first += most) {
+      const count = Math.min(most, batch - first);
+      const part = tokens.subarray(first * length, (first + count) * length);
+      await this.#logits(part, count, length, all.subarray(first * length * vocabSize, (first + count) * length * vocabSize));
+    }
+    return all;
+  }
+
+  /** Of one batch, into `out`: a chunk of rows at a time, as the plan has room for them. */
+  async #logits(tokens: Uint32Array, batch: number, length: number, out: Float32Array): Promise<void> {
+    await this.#useShape(batch, length);
+    this.#handle.fillBatch(tokens, tokens, { batch, length, train: false, step: 0, micro: 0 });
+    for (let done = 0, chunk = 0; done < out.length; chunk++) {
+      const program = `logits.${chunk}`;
+      const bytes = await this.#watch(program, () => {
+        if (chunk === 0) this.#pass("forward");
+        this.#executor.submit(program);
+        return this.#executor.readResult(program, "out");
+      });
+      out.set(new Float32Array(bytes), done);
+      done += bytes.byteLength / Float32Array.BYTES_PER_ELEMENT;
+    }
+  }
+
   evaluateBegin(split: Split, batches = 0): void {
     this.#handle.evaluateBegin(split, batches);
   }
