@@ -131,6 +131,17 @@ def test_a_destroyed_device_changes_no_loss(page: Page, lab_url: str, tmp_path: 
     assert np.max(abs(losses - expected) / expected) <= GPU_BOUND
 
 
+def test_the_proof_page_proves_the_gpu_too(page: Page, lab_url: str) -> None:
+    """The trajectory on the GPU, after every build; its bound is the GPU's."""
+    page.goto(f"{lab_url.rstrip('/')}/check/")
+    check = page.get_by_test_id("check")
+    expect(check).to_have_attribute("data-phase", "done", timeout=2 * PATIENCE_MS)
+    expect(check.get_by_role("heading")).to_contain_text("and its GPU, agree with the oracle")
+    expect(page.locator("tr[data-build=webgpu]")).to_contain_text(
+        re.compile(r"agrees, bound 2e-5.*swiftshader", re.DOTALL | re.IGNORECASE)
+    )
+
+
 def hold_devices(page: Page) -> None:
     def answer(route: Route) -> None:
         response = route.fetch()
