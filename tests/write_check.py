@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes what the page /check compares itself with: the oracle's 50-step trajectory.
 
-browser/public/check/trajectory.json holds the bound, the config, the corpus's
+browser/public/check/trajectory.json holds the bounds, the config, the corpus's
 token ids and the oracle's losses, gradient norms and final validation loss;
 weights.safetensors beside it holds the float32 weights that every backend starts from.
 """
@@ -26,6 +26,7 @@ def write(folder: Path) -> None:
     run = trajectory.oracle()
     content = {
         "bound": trajectory.BOUND,
+        "gpu_bound": trajectory.GPU_BOUND,
         "config": {**asdict(trajectory.MODEL), **asdict(trajectory.TRAIN)},
         "weights": "weights.safetensors",
         "tokens": trajectory.tokens().tolist(),

@@ -3,7 +3,7 @@
  * session is opened, between steps, and from another thread in the middle of them.
  */
 import { BUILDS, Core, Planner, Session } from "../../browser/src/core/index.ts";
-import { follow, runTrajectory } from "../../browser/src/check/run.ts";
+import { follow, openBuild, runTrajectory } from "../../browser/src/check/run.ts";
 import type { Trajectory } from "../../browser/src/check/protocol.ts";
 import { readSafetensors, toFloat32 } from "../../browser/src/checkpoint/safetensors.ts";
 
@@ -45,7 +45,8 @@ export async function growth(name: string, wasmUrl: string, trajectory: Trajecto
   }));
   const threads = 2;
   const planner = await Planner.load(wasmUrl);
-  const fixed = await runTrajectory({ planner, build, threads, wasmUrl, trajectory, weights, onStep: () => undefined });
+  const open = (): Promise<Session> => openBuild(planner, build, threads, wasmUrl, trajectory);
+  const fixed = await runTrajectory({ name, open, bound: trajectory.bound, trajectory, weights, onStep: () => undefined });
 
   const core = await Core.load({ build, baseUrl: wasmUrl, bytes: START_BYTES, maximum: MAXIMUM_BYTES, threads });
   const startBytes = core.memoryBytes;
@@ -60,7 +61,7 @@ export async function growth(name: string, wasmUrl: string, trajectory: Trajecto
   grower.postMessage({ memory: core.memory, signal, limit: GROWER_BYTES });
   let stepsThatGrew = 0;
   let seen = Atomics.load(signal, 1);
-  const differences = follow(session, trajectory, weights, () => {
+  const differences = await follow(session, trajectory, weights, () => {
     stepsThatGrew += Number(Atomics.load(signal, 1) > seen);
     core.alloc(BLOCK_BYTES);
     seen = Atomics.load(signal, 1);

@@ -1,11 +1,12 @@
 /**
- * @file What the proof page and its worker say: one trajectory on one build after the other.
+ * @file What the proof page and its worker say: one trajectory on one build after the other, and on the GPU.
  */
 
 /** public/check/trajectory.json, which tests write from the oracle. */
 export interface Trajectory {
   /** Largest relative loss difference that counts as agreement. */
   bound: number;
+  gpu_bound: number;
   config: Record<string, number | string>;
   /** Name of the safetensors file beside it, with the starting weights. */
   weights: string;
@@ -17,6 +18,9 @@ export interface Trajectory {
   val_loss: number;
 }
 
+/** In place of a build's name: the browser's GPU. */
+export const WEBGPU = "webgpu";
+
 export interface Verdict {
   build: string;
   isa: string;
@@ -24,6 +28,7 @@ export interface Verdict {
   /** |loss - oracle| / |oracle|, a step; the validation loss last. */
   differences: number[];
   worst: number;
+  bound: number;
   passed: boolean;
   seconds: number;
 }

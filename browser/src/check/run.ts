@@ -1,55 +1,64 @@
 /**
- * @file One trajectory on one build, compared with the oracle's record.
+ * @file One trajectory on one build or on the GPU, compared with the oracle's record.
  */
 import { Core, memoryFor, Planner, Session, type Build } from "../core/index.ts";
 import type { NamedTensor } from "../checkpoint/safetensors.ts";
+import type { RunSession } from "../worker/session.ts";
 import type { Trajectory, Verdict } from "./protocol.ts";
 
 export interface TrajectoryRun {
-  planner: Planner;
-  build: Build;
-  threads: number;
-  wasmUrl: string;
+  /** A build's, or the GPU's. */
+  name: string;
+  open: () => Promise<RunSession>;
+  /** Largest relative difference that counts as agreement. */
+  bound: number;
   trajectory: Trajectory;
   weights: NamedTensor[];
   onStep: (step: number) => void;
 }
 
-/** Runs all steps and the validation loss. Throws TabgptError where the build cannot. */
-export async function runTrajectory(run: TrajectoryRun): Promise<Verdict> {
-  const { planner, build, threads, wasmUrl, trajectory, weights, onStep } = run;
-  const { config, tokens, bound } = trajectory;
+/** A session on a build, of the size that the trajectory needs. */
+export async function openBuild(planner: Planner, build: Build, threads: number, wasmUrl: string, trajectory: Trajectory): Promise<Session> {
+  const { config, tokens } = trajectory;
   const { memory } = planner.plan(config, "train", threads, tokens.length);
   const core = await Core.load({ build, baseUrl: wasmUrl, bytes: memoryFor(memory, threads), threads });
-  const session = new Session(core, config, "train", threads);
+  return new Session(core, config, "train", threads);
+}
+
+/** Runs all steps and the validation loss. Throws TabgptError where it cannot be run. */
+export async function runTrajectory({ name, open, bound, trajectory, weights, onStep }: TrajectoryRun): Promise<Verdict> {
+  const session = await open();
   try {
     const begun = performance.now();
-    const differences = follow(session, trajectory, weights, onStep);
+    const differences = await follow(session, trajectory, weights, onStep);
     const worst = Math.max(...differences.map((difference) => (Number.isNaN(difference) ? Infinity : difference)));
     const seconds = (performance.now() - begun) / 1000;
-    const { isa } = core;
-    return { build: build.name, isa, threads: session.threads, differences, worst, passed: worst <= bound, seconds };
+    const { isa, threads } = session;
+    return { build: name, isa, threads, differences, worst, bound, passed: worst <= bound, seconds };
   } finally {
     session.close();
   }
 }
 
 /** Trains a session along the trajectory; relative differences of its losses, the validation loss last. */
-export function follow(
-  session: Session,
+export async function follow(
+  session: RunSession,
   { tokens, losses, val_loss: valLoss }: Trajectory,
   weights: NamedTensor[],
   onStep: (step: number) => void,
-): number[] {
+): Promise<number[]> {
   session.setTokens(Uint32Array.from(tokens));
-  session.initWeights();
+  await session.initWeights();
   for (const { name, values } of weights) session.setTensor(name, values);
-  const differences = losses.map((expected) => {
-    const { step, loss } = session.step();
+  const differences: number[] = [];
+  for (const expected of losses) {
+    const { step, loss } = await session.step();
     onStep(step);
-    return relative(loss, expected);
-  });
-  return [...differences, relative(session.evaluate("val"), valLoss)];
+    differences.push(relative(loss, expected));
+  }
+  session.evaluateBegin("val", 0);
+  while (await session.evaluateNext());
+  return [...differences, relative(session.metric("loss"), valLoss)];
 }
 
 function relative(value: number, expected: number): number {

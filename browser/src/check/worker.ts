@@ -1,10 +1,11 @@
 /**
- * @file The proof page's worker: every build that this browser runs, one after the other.
+ * @file The proof page's worker: every build that this browser runs, one after the other, and its GPU.
  */
 import { BUILDS, detectFeatures, messageOf, obstacle, Planner, threadLimit } from "../core/index.ts";
 import { readSafetensors, toFloat32 } from "../checkpoint/safetensors.ts";
-import type { CheckEvent, CheckRequest, Trajectory } from "./protocol.ts";
-import { runTrajectory } from "./run.ts";
+import { Gpus } from "../worker/gpus.ts";
+import { WEBGPU, type CheckEvent, type CheckRequest, type Trajectory } from "./protocol.ts";
+import { openBuild, runTrajectory, type TrajectoryRun } from "./run.ts";
 
 const send = (event: CheckEvent): void => globalThis.postMessage(event);
 const ALL = "all";
@@ -28,22 +29,31 @@ async function check({ siteUrl }: CheckRequest): Promise<void> {
   const wasmUrl = new URL("wasm/", siteUrl).href;
   const planner = await Planner.load(wasmUrl);
   const builds = BUILDS.filter(({ address }) => address === 32);
+  const gpus = new Gpus(wasmUrl, planner.core, () => undefined);
+  const noGpu = await gpus.obstacle();
   send({
     event: "plan",
-    builds: builds.map((build) => ({ name: build.name, obstacle: obstacle(build, features) })),
+    builds: [
+      ...builds.map((build) => ({ name: build.name, obstacle: obstacle(build, features) })),
+      { name: WEBGPU, obstacle: noGpu },
+    ],
     bound: trajectory.bound,
     steps: trajectory.losses.length,
   });
+  const run = async (name: string, bound: number, open: TrajectoryRun["open"]): Promise<void> => {
+    const onStep = (step: number): void => send({ event: "step", build: name, step });
+    try {
+      send({ event: "verdict", verdict: await runTrajectory({ name, open, bound, trajectory, weights, onStep }) });
+    } catch (error) {
+      send({ event: "failed", build: name, message: messageOf(error) });
+    }
+  };
   for (const build of builds.filter((candidate) => obstacle(candidate, features) === "")) {
     const threads = build.threads ? Math.max(2, threadLimit(features)) : 1;
-    const onStep = (step: number): void => send({ event: "step", build: build.name, step });
-    try {
-      const verdict = await runTrajectory({ planner, build, threads, wasmUrl, trajectory, weights, onStep });
-      send({ event: "verdict", verdict });
-    } catch (error) {
-      send({ event: "failed", build: build.name, message: messageOf(error) });
-    }
+    await run(build.name, trajectory.bound, () => openBuild(planner, build, threads, wasmUrl, trajectory));
   }
+  const { config, tokens, gpu_bound: gpuBound } = trajectory;
+  if (noGpu === "") await run(WEBGPU, gpuBound, () => gpus.open(config, "train", tokens.length, ""));
   send({ event: "done" });
 }
 

@@ -36,6 +36,12 @@ export class Gpus {
     this.#emit = emit;
   }
 
+  /** Why there is no GPU, "" where there is one. */
+  async obstacle(): Promise<string> {
+    const found = await this.#find();
+    return typeof found === "string" ? obstacleSentence(found) : "";
+  }
+
   /** A software adapter is offered, unchecked yet; any other is checked unless `checked` says that it was. */
   async verdict(checked: string): Promise<GpuVerdict> {
     const found = await this.#find();

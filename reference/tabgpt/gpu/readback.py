@@ -1,4 +1,4 @@
-"""Reading from the GPU through one buffer, made once, in pieces; readback.ts is its twin in the tab."""
+"""Reading from the GPU through one buffer, made once, in pieces; twin of readback.ts in the tab."""
 
 from __future__ import annotations
 
