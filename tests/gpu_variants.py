@@ -23,4 +23,11 @@ class Variant(NamedTuple):
 LISTED = [Variant(**entry) for entry in json.loads(_core.gpu_variants())]
 TRAINED = [variant.choice for variant in LISTED if variant.training and not variant.feature]
 """Choices that every device can train with, each apart from its family's default alone."""
+TRAINED_TOGETHER = [
+    f"{matmul} {attention}"
+    for matmul in TRAINED
+    for attention in TRAINED
+    if matmul.startswith("matmul=") and attention.startswith("attention=")
+]
+"""Every product kernel with every attention."""
 NOT_DEFAULT = [v.choice for v in LISTED if v.choice in TRAINED and not v.default]

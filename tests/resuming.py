@@ -19,14 +19,14 @@ def steps(session: RemoteSession, n: int) -> list[tuple]:
     return [tuple(session.step()) for _ in range(n)]
 
 
-def assert_resumes_exactly(build: Remote, before: int, after: int) -> None:
+def assert_resumes_exactly(build: Remote, before: int, after: int, variants: str = "") -> None:
     """A session filled with the state after `before` steps does the next ones bit for bit."""
-    whole = build.open(MODEL, TRAIN, trajectory.tokens())
+    whole = build.open(MODEL, TRAIN, trajectory.tokens(), variants=variants)
     trajectory.start(whole)
     steps(whole, before)
     saved = {name: whole.tensor(name) for name in whole.names() if name.startswith(STATE)}
     later = steps(whole, after)
-    resumed = build.open(MODEL, TRAIN, trajectory.tokens())
+    resumed = build.open(MODEL, TRAIN, trajectory.tokens(), variants=variants)
     for name, value in saved.items():
         resumed.set(name, value)
     resumed.step_number = before

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from kernel_runner import COMPILERS, Kernels
-from remote import CoreError
+from remote import GPU_BUILDS, CoreError, Remote
 
 _LARGEST: dict[tuple[str, str], tuple[float, str]] = defaultdict(lambda: (0.0, ""))
 
@@ -41,6 +41,20 @@ def processes() -> Iterator[Callable[[str], Kernels]]:
 def kernels(request: pytest.FixtureRequest, processes: Callable[[str], Kernels]) -> Kernels:
     """Each compiler in turn."""
     return processes(request.param)
+
+
+@pytest.fixture(scope="module", params=GPU_BUILDS)
+def gpu(request: pytest.FixtureRequest) -> Iterator[Remote]:
+    """Each executor's process. Skips where there is no adapter, unless TABGPT_NEEDS_GPU is set."""
+    process = Remote(request.param)
+    try:
+        process("about")
+    except (CoreError, RuntimeError) as error:  # the latter where Dawn's process ends
+        if os.environ.get("TABGPT_NEEDS_GPU"):
+            raise
+        pytest.skip(str(error))
+    yield process
+    process.stop()
 
 
 @pytest.fixture

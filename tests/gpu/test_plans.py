@@ -245,20 +245,34 @@ def test_variants_are_a_default_for_each_family_and_others() -> None:
 
 
 def test_a_choice_of_kernels_is_in_the_plan() -> None:
-    def products(choice: str) -> set[str]:
-        made = plan(USUAL, variants=choice)
-        return {p["kernel"] for p in made["pipelines"] if p["kernel"].startswith("matmul_")}
+    """Each training variant changes its family's kernels and no other's."""
 
-    assert products("matmul=naive") == {"matmul_naive"}
-    assert products(" attention=plain  matmul=naive") == {"matmul_naive"}
-    assert products("") == products("attention=plain") != {"matmul_naive"}
+    def kernels(choice: str) -> set[str]:
+        made = plan(USUAL, variants=choice)
+        return {p["kernel"] for p in made["pipelines"]}
+
+    usual = kernels("")
+    for variant in gpu_variants.LISTED:
+        if variant.choice not in gpu_variants.TRAINED:
+            continue
+        changed = kernels(variant.choice) ^ usual
+        prefixes = {"matmul": "matmul_", "attention": ("attention_", "flash_")}
+        assert bool(changed) != variant.default
+        assert all(name.startswith(prefixes[variant.family]) for name in changed)
+    both = kernels(" attention=plain  matmul=naive ")
+    assert {"matmul_naive", "attention_forward"} <= both
+    assert not {"matmul_tiled", "flash_forward"} & both
+
+
+def offered(family: str) -> str:
+    return ", ".join(v.name for v in gpu_variants.LISTED if v.family == family and v.training)
 
 
 @pytest.mark.parametrize(
     ("choice", "said"),
     [
-        ("matmul=fast", "unknown matmul 'fast'; there are tiled, naive"),
-        ("attention=", "unknown attention ''; there are plain"),
+        ("matmul=fast", f"unknown matmul 'fast'; there are {offered('matmul')}"),
+        ("attention=", f"unknown attention ''; there are {offered('attention')}"),
         ("kernel=naive", "unknown word 'kernel' in a choice of GPU kernels"),
         ("naive", "unknown word 'naive' in a choice of GPU kernels"),
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from itertools import islice
 
@@ -11,25 +10,11 @@ import one_step
 import pytest
 import trajectory
 from one_step import GPU, SETTINGS
-from remote import GPU_BUILDS, CoreError, Remote, RemoteSession
+from remote import Remote, RemoteSession
 from resuming import assert_resumes_exactly, state, steps
 from tabgpt.backends.numpy import NumpySession
 from tabgpt.config import ModelConfig, TrainConfig
 from trajectory import GPU_BOUND, MODEL, TRAIN
-
-
-@pytest.fixture(scope="module", params=GPU_BUILDS)
-def gpu(request: pytest.FixtureRequest) -> Iterator[Remote]:
-    """Each executor's process. Skips where there is no adapter, unless TABGPT_NEEDS_GPU is set."""
-    process = Remote(request.param)
-    try:
-        process("about")
-    except (CoreError, RuntimeError) as error:  # the latter where Dawn's process ends
-        if os.environ.get("TABGPT_NEEDS_GPU"):
-            raise
-        pytest.skip(str(error))
-    yield process
-    process.stop()
 
 
 @pytest.mark.parametrize("name", SETTINGS)

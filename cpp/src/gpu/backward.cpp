@@ -115,38 +115,6 @@ Model::Gradient Model::layernorm_backward(const std::string& name, const std::st
   return {kernel.dx, masked ? kernel.masked : kernel.dx};
 }
 
-void Model::attention_backward(uint64_t layer, Range dqkv, Range d_attn) {
-  const std::string h = block_name(layer);
-  const Range qkv = act(h + "attn.qkv", {B_, T_, 3 * C_}), lse = act(h + "attn.lse", {B_, H_, T_});
-  const Range row_dot = scratch("scratch.row_dot", {B_, H_, T_});
-  wgsl::attention_d dots{.batch = u32(B_), .length = u32(T_), .heads = u32(H_), .head_dim = u32(D_)};
-  dots.dout = d_attn;
-  dots.out = channels(h + "attn.out");
-  dots.row_dot = row_dot;
-  builder_.run(h + "attn row_dot", dots, folded(groups(B_ * H_ * T_, dots.workgroup)));
-
-  const auto emit = [&](const char* what, auto kernel) {
-    kernel.batch = u32(B_);
-    kernel.length = u32(T_);
-    kernel.heads = u32(H_);
-    kernel.head_dim = u32(D_);
-    kernel.scale = attention_scale();
-    kernel.site = dropout_site(Site::attention, layer);
-    kernel.threshold = dropout_threshold(config_.dropout);
-    kernel.keep_scale = dropout_scale(config_.dropout);
-    kernel.step = one(fixed_.step);
-    kernel.qkv = qkv;
-    kernel.dout = d_attn;
-    kernel.lse = lse;
-    kernel.row_dot = row_dot;
-    kernel.dqkv = dqkv;
-    kernel.DROPOUT = config_.dropout > 0;
-    builder_.run(h + what, kernel, folded(B_ * H_ * T_));
-  };
-  emit("attn dq", wgsl::attention_dq{});
-  emit("attn dk dv", wgsl::attention_dkv{});
-}
-
 /** d_out, the gradient of the layer's resid_out -> the gradient of the block's input x. */
 Model::Gradient Model::block_backward(uint64_t layer, Range x, Gradient d_out) {
   const BlockParameters& w = layout_.blocks[layer];
@@ -164,9 +132,8 @@ Model::Gradient Model::block_backward(uint64_t layer, Range x, Gradient d_out) {
   builder_.run(h + "mlp gelu", slope, folded(groups(R_ * F_, slope.workgroup)));
   const Range d_ln_2 = channels(g + "ln_2.out");
   linear_backward(h + "mlp.c_fc", d_ln_2, slope.dx, channels(h + "ln_2.out"), w.fc_w, w.fc_b, C_, F_);
-  const Gradient d_mid =
-      layernorm_backward(h + "ln_2", g + "resid_mid", d_ln_2, channels(h + "resid_mid"), w.ln_2_w, w.ln_2_b,
-                         d_out.whole, Site::attention_residual, layer);
+  const Gradient d_mid = layernorm_backward(h + "ln_2", g + "resid_mid", d_ln_2, channels(h + "resid_mid"),
+                                            w.ln_2_w, w.ln_2_b, d_out.whole, Site::attention_residual, layer);
 
   const Range d_attn = channels(g + "attn.out");
   linear_backward(h + "attn.c_proj", d_attn, d_mid.branch, channels(h + "attn.out"), w.attn_proj_w,
@@ -198,9 +165,9 @@ void Model::backward() {
   head_backward();
   const auto resid_out = [&](uint64_t layer) { return channels(block_name(layer) + "resid_out"); };
   const uint64_t last = L_ - 1;
-  Gradient d = layernorm_backward("ln_f", "grad:" + block_name(last) + "resid_out",
-                                  channels("grad:ln_f.out"), resid_out(last), layout_.ln_f_w, layout_.ln_f_b,
-                                  {}, Site::mlp_residual, last);
+  Gradient d =
+      layernorm_backward("ln_f", "grad:" + block_name(last) + "resid_out", channels("grad:ln_f.out"),
+                         resid_out(last), layout_.ln_f_w, layout_.ln_f_b, {}, Site::mlp_residual, last);
   for (uint64_t layer = L_; layer-- > 0;) {
     d = block_backward(layer, layer == 0 ? channels("embed.out") : resid_out(layer - 1), d);
   }

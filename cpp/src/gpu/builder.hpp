@@ -49,7 +49,8 @@ class Builder {
 
  private:
   uint32_t dummy_read_ = kNone;
-  std::vector<uint32_t> dummy_writes_;  ///< as many as a dispatch leaves out at most, each in a buffer of its own
+  std::vector<uint32_t>
+      dummy_writes_;  ///< as many as a dispatch leaves out at most, each in a buffer of its own
 
   void dispatch(std::string label, Kernel kernel, std::vector<uint32_t> constants,
                 const std::vector<uint32_t>& words, std::vector<Range> bindings, Grid grid);

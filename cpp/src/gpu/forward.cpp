@@ -31,32 +31,6 @@ Range Model::scratch(const std::string& name, std::vector<uint64_t> shape, Role 
   return builder_.all(builder_.tensor(name, role, std::move(shape)));
 }
 
-void Model::matmul(const std::string& label, const Product& product) {
-  const auto emit = [&](auto kernel) {
-    kernel.M = u32(product.M);
-    kernel.N = u32(product.N);
-    kernel.K = u32(product.K);
-    kernel.A = product.A;
-    kernel.B = product.B;
-    kernel.bias = product.bias;
-    kernel.residual = product.residual;
-    kernel.out = product.out;
-    kernel.pre_gelu = product.pre_gelu;
-    kernel.TRANS = product.trans;
-    kernel.BIAS = product.bias.tensor != kNone;
-    kernel.GELU = product.gelu ? gelu() : 0;
-    kernel.KEEP_PRE_GELU = product.pre_gelu.tensor != kNone;
-    kernel.RESIDUAL = product.residual.tensor != kNone;
-    kernel.ACCUMULATE = product.accumulate;
-    builder_.run(label, kernel, {u32(groups(product.N, 16)), u32(groups(product.M, 16)), 1});
-  };
-  if (variants_.matmul == Matmul::naive) {
-    emit(wgsl::matmul_naive{});
-  } else {
-    emit(wgsl::matmul_tiled{});
-  }
-}
-
 void Model::layernorm(const std::string& name, Range x, uint32_t weight, uint32_t bias) {
   wgsl::layernorm_forward kernel{.rows = u32(x.count / C_), .width = u32(C_)};
   kernel.x = x;
@@ -91,20 +65,6 @@ void Model::project(const std::string& label, Site site, uint64_t layer, Product
   product.out = scratch("scratch." + label, {product.M, product.N}, Role::activations);
   matmul(label, product);
   dropout(label + ".dropout", site, layer, product.out, residual, out);
-}
-
-void Model::attention(uint64_t layer, Range qkv, Range out) {
-  wgsl::attention_forward kernel{.batch = u32(B_), .length = u32(T_), .heads = u32(H_), .head_dim = u32(D_)};
-  kernel.scale = attention_scale();
-  kernel.site = dropout_site(Site::attention, layer);
-  kernel.threshold = dropout_threshold(config_.dropout);
-  kernel.keep_scale = dropout_scale(config_.dropout);
-  kernel.step = one(fixed_.step);
-  kernel.qkv = qkv;
-  kernel.out = out;
-  kernel.lse = act(block_name(layer) + "attn.lse", {B_, H_, T_});
-  kernel.DROPOUT = config_.dropout > 0;
-  builder_.run(block_name(layer) + "attn", kernel, folded(B_ * H_ * T_));
 }
 
 Range Model::block(uint64_t layer, Range x, bool keep_cache) {

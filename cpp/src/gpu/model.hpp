@@ -24,7 +24,7 @@ struct Fixed {
   std::vector<uint32_t> parameters, gradients;  ///< by Layout's index
   struct Piece {
     uint32_t parameters, gradients, m, v;  ///< one stretch of the arenas, a buffer each
-    uint64_t first, decayed;               ///< where it starts in the arena; elements that decay, from its start
+    uint64_t first, decayed;  ///< where it starts in the arena; elements that decay, from its start
   };
   std::vector<Piece> pieces;
   uint32_t step, decode_step, tokens, targets, token_starts, token_rows, token;  ///< uploaded by the host
@@ -93,15 +93,21 @@ class Model {
   Gradient block_backward(uint64_t layer, Range x, Gradient d_out);
   void linear_backward(const std::string& label, Range dx, Range dy, Range x, uint32_t weight, uint32_t bias,
                        uint64_t K, uint64_t N);
-  /** dx of a layer norm plus `residual`, in place where the plan lets the two be one tensor; masked as x's branch was. */
+  /** dx of a layer norm plus `residual`, in place where the plan lets the two be one tensor; masked as x's
+   * branch was. */
   Gradient layernorm_backward(const std::string& name, const std::string& dx, Range dout, Range x,
                               uint32_t weight, uint32_t bias, Range residual, Site site, uint64_t layer);
   void layernorm_params(const std::string& name, Range dout, Range x, uint32_t weight, uint32_t bias);
   void attention_backward(uint64_t layer, Range dqkv, Range d_attn);
+  template <typename K>
+  void run_attention(const std::string& label, uint64_t layer, K kernel);
   void embedding_backward(Range d_embed);
-  /** partials [chunks, parameters, width] -> added to the gradients of parameters that have `width` elements each. */
-  void add_partials(const std::string& label, Range partials, uint64_t width, const std::vector<uint32_t>& parameters);
-  /** The gradients from the first parameter to the last as one range; none where a cut of the arena parts them. */
+  /** partials [chunks, parameters, width] -> added to the gradients of parameters that have `width` elements
+   * each. */
+  void add_partials(const std::string& label, Range partials, uint64_t width,
+                    const std::vector<uint32_t>& parameters);
+  /** The gradients from the first parameter to the last as one range; none where a cut of the arena parts
+   * them. */
   Range stretch(uint32_t first, uint32_t last) const;
   Range cache(const std::string& name);
   void keep_keys_and_values(uint64_t layer, Range qkv, uint64_t rows, uint32_t step);

@@ -33,6 +33,7 @@ constexpr Variant kVariants[] = {
     {"matmul", "tiled", "", true, choose<Matmul::tiled>},
     {"matmul", "naive", "", true, choose<Matmul::naive>},
     {"attention", "plain", "", true, choose<Attention::plain>},
+    {"attention", "flash", "", true, choose<Attention::flash>},
 };
 
 bool is_default(const Variant& variant) {

@@ -13,8 +13,8 @@ namespace tabgpt::gpu {
 
 /** shaders/matmul_*.wgsl. */
 enum class Matmul : uint32_t { tiled, naive };
-/** shaders/attention_*.wgsl. */
-enum class Attention : uint32_t { plain };
+/** shaders/attention_*.wgsl and flash_*.wgsl. */
+enum class Attention : uint32_t { plain, flash };
 
 struct Variants {
   Matmul matmul = Matmul::tiled;
