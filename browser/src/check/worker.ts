@@ -53,7 +53,7 @@ async function check({ siteUrl }: CheckRequest): Promise<void> {
     await run(build.name, trajectory.bound, () => openBuild(planner, build, threads, wasmUrl, trajectory));
   }
   const { config, tokens, gpu_bound: gpuBound } = trajectory;
-  if (noGpu === "") await run(WEBGPU, gpuBound, () => gpus.open(config, "train", tokens.length, ""));
+  if (noGpu === "") await run(WEBGPU, gpuBound, () => gpus.open(config, "train", tokens.length, { checked: "", kernels: "" }));
   send({ event: "done" });
 }
 

@@ -34,6 +34,11 @@ export function sizeLimits(adapter: GPUAdapter): DeviceLimits {
   return { maxBufferSize, maxStorageBufferBindingSize };
 }
 
+/** The optional features that a device is opened with. */
+export function usedFeatures(adapter: GPUAdapter): GPUFeatureName[] {
+  return OPTIONAL_FEATURES.filter((feature) => adapter.features.has(feature));
+}
+
 function typedError(what: string, error: GPUError): Error {
   const text = `${what}: ${error.message}`;
   return error.constructor.name === "GPUOutOfMemoryError"
@@ -70,7 +75,7 @@ export class GpuDevice {
   /** Throws where the adapter lacks what the kernels need, or gives no device (it was used up). */
   static async open(adapter: Adapter): Promise<GpuDevice> {
     const requiredLimits = { ...KERNEL_LIMITS, ...sizeLimits(adapter.handle) };
-    const requiredFeatures = OPTIONAL_FEATURES.filter((feature) => adapter.handle.features.has(feature));
+    const requiredFeatures = usedFeatures(adapter.handle);
     try {
       return new GpuDevice(adapter, await adapter.handle.requestDevice({ requiredLimits, requiredFeatures }));
     } catch (error) {

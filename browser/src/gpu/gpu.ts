@@ -2,7 +2,7 @@
  * @file The GPU that the page trains on: its device is opened when it is first needed, and anew after a loss.
  */
 import { findAdapter, obstacleSentence, type Adapter, type Obstacle } from "./adapter.ts";
-import { GpuDevice, sizeLimits, type DeviceLimits } from "./device.ts";
+import { GpuDevice, sizeLimits, usedFeatures, type DeviceLimits } from "./device.ts";
 import { GpuValidationError } from "./errors.ts";
 import { Pipelines } from "./pipelines.ts";
 import type { ShaderSources } from "./shaders.ts";
@@ -21,6 +21,7 @@ export class Gpu {
   readonly identity: string;
   readonly software: boolean;
   readonly limits: DeviceLimits;
+  readonly features: readonly string[];
   readonly #api: GPU | undefined;
   readonly #sources: ShaderSources;
   #open: OpenDevice | null = null;
@@ -31,6 +32,7 @@ export class Gpu {
     this.identity = identity;
     this.software = software;
     this.limits = sizeLimits(handle);
+    this.features = usedFeatures(handle);
   }
 
   static async find(api: GPU | undefined, sources: ShaderSources): Promise<Gpu | Obstacle> {

@@ -6,12 +6,13 @@ import { messageOf } from "../core/errors.ts";
 import { DeviceLostError } from "../gpu/errors.ts";
 import { Executor } from "../gpu/executor.ts";
 import { INPUTS, type Variant } from "../gpu/handle.ts";
+import { withFeatures } from "../gpu/kernels.ts";
 import { familyOf, type Case } from "./definition.ts";
 import { disagree, PLAIN } from "./figures.ts";
 import { Op, type OpPlan } from "./op.ts";
 import type { Row } from "./protocol.ts";
 import { Sampler } from "./sampler.ts";
-import { blankRow, choiceOf, sampleCount, tooLong, type Stage } from "./stage.ts";
+import { blankRow, sampleCount, tooLong, type Stage } from "./stage.ts";
 
 /** On the GPU at a time; kernels that do not fit together take no turns with each other. */
 const MOST_BYTES = 512 * 2 ** 20;
@@ -50,7 +51,7 @@ function plan(stage: Stage, op: Op, what: Case, variant: Variant): Candidate | {
   if (variant.feature && !device.handle.features.has(variant.feature)) {
     return { row: { ...row, skipped: `this GPU has no ${variant.feature}` } };
   }
-  const choice = choiceOf(stage.open.device, new Map([[familyOf(what), variant.name]]));
+  const choice = withFeatures(`${familyOf(what)}=${variant.name}`, device.handle.features);
   try {
     const planned = op.plan(choice, device.limits);
     Object.assign(row, { flops: planned.flops, bytes: planned.bytes });

@@ -5,7 +5,6 @@
 import type { Core } from "../core/index.ts";
 import type { CheckResult } from "../gpu/check.ts";
 import type { GpuClock } from "../gpu/clock.ts";
-import type { GpuDevice } from "../gpu/device.ts";
 import type { OpenDevice } from "../gpu/gpu.ts";
 import type { Rules } from "./definition.ts";
 import type { Row } from "./protocol.ts";
@@ -21,12 +20,6 @@ export interface Stage {
   rates: Map<string, number>;
   /** Checks of whole steps, by their choice of kernels. */
   checks: Map<string, Promise<CheckResult>>;
-}
-
-/** Kernels by family and the device's features, as the core reads them: "matmul=vec4 feature=shader-f16". */
-export function choiceOf(device: GpuDevice, kernels: ReadonlyMap<string, string>): string {
-  const features = [...device.handle.features].map((feature) => `feature=${feature}`);
-  return [...[...kernels].map(([family, name]) => `${family}=${name}`), ...features].join(" ");
 }
 
 type Named = Pick<Row, "kind" | "case" | "group" | "variant" | "flops" | "bytes">;

@@ -6,11 +6,12 @@ import { messageOf, TabgptError, type Core, type CoreConfig } from "../core/inde
 import { checkGpu } from "../gpu/check.ts";
 import { DeviceLostError } from "../gpu/errors.ts";
 import { gpuVariants } from "../gpu/handle.ts";
+import { choiceText, withFeatures } from "../gpu/kernels.ts";
 import { GpuSession } from "../gpu/session.ts";
 import { modelConfig, PRESETS, presetValues, trainConfig } from "../presets.ts";
 import { STEP_GROUP, VOCAB_SIZE } from "./definition.ts";
 import type { Row } from "./protocol.ts";
-import { blankRow, choiceOf, sampleCount, type Stage } from "./stage.ts";
+import { blankRow, sampleCount, type Stage } from "./stage.ts";
 import { stepFlops } from "./op.ts";
 
 /** Ids of a text long enough for every preset's window. */
@@ -43,12 +44,12 @@ export async function measureStep(stage: Stage, preset: string, fastest: Readonl
 
 async function measureOne(stage: Stage, preset: string, config: CoreConfig, kernels: ReadonlyMap<string, string>): Promise<Row> {
   const flops = stepFlops(stage.core, config);
-  const said = [...kernels].map(([family, name]) => `${family}=${name}`).join(" ");
-  const row = blankRow(stage, { kind: "step", case: preset, group: STEP_GROUP, variant: said || "default", flops, bytes: 0 });
+  const choice = choiceText(kernels);
+  const row = blankRow(stage, { kind: "step", case: preset, group: STEP_GROUP, variant: choice || "default", flops, bytes: 0 });
   row.tokens = ["batch_size", "grad_accum", "ctx"].reduce((product, name) => product * (config[name] as number), 1);
   row.skipped = obstacle(stage, flops);
   if (row.skipped) return row;
-  const variants = choiceOf(stage.open.device, kernels);
+  const variants = withFeatures(choice, stage.open.device.handle.features);
   try {
     const { worst, problem } = await checkOnce(stage, variants);
     row.error = Number.isFinite(worst) ? worst : null;

@@ -19,7 +19,11 @@ import { parse, typed } from "./format.ts";
 import { recall, remember } from "./memory.ts";
 
 const PLAN_DELAY_MS = 150;
-/** Key of the check that this browser's GPU passed. */
+/** Kernels that were found fastest, by adapter. */
+const TUNED = "tabgpt-gpu-kernels";
+/** Checks that are remembered: a few choices of kernels on one adapter. */
+const MOST_CHECKS = 8;
+/** Key of the checks that this browser's GPU passed, a line each. */
 export const CHECKED = "tabgpt-gpu-checked";
 /** Of a text by Shakespeare; another begins with nothing in particular. */
 const DEFAULT_PROMPT = "ROMEO:\n";
@@ -34,7 +38,7 @@ export class Choice {
   corpusError = $state("");
   /** What is still to be chosen. */
   corpusHint = $state("");
-  engine = $state<Engine>({ build: "scalar", threads: 1, gpu: false, checked: "" });
+  engine = $state<Engine>({ build: "scalar", threads: 1, gpu: false, kernels: "", checked: "" });
   prompt = $state(DEFAULT_PROMPT);
   stopText = $state("");
 
@@ -44,6 +48,10 @@ export class Choice {
   /** Null until the worker has found one, or none. */
   gpu = $state.raw<GpuVerdict | null>(null);
   gpuReason = $state("Looking for a GPU.");
+  /** Sizes that were measured and all there are, while the GPU's kernels are; null else. */
+  tuning = $state.raw<{ done: number; total: number } | null>(null);
+  /** What came of it, in a sentence. */
+  tuned = $state("");
 
   // What would come of it.
   plan = $state.raw<PlanFacts | null>(null);
@@ -80,7 +88,7 @@ export class Choice {
     const features = await detectFeatures();
     const { build, threads, reason } = chooseBuild(features);
     this.features = features;
-    this.engine = { build: build.name, threads, gpu: false, checked: recall(CHECKED) };
+    this.engine = { build: build.name, threads, gpu: false, kernels: "", checked: recall(CHECKED) };
     this.engineReason = reason;
   }
 
@@ -89,6 +97,7 @@ export class Choice {
     try {
       this.gpu = await this.#client.request("gpu", { checked: this.engine.checked });
       this.gpuReason = this.gpu.reason;
+      this.#recallKernels(this.gpu.identity);
     } catch (error) {
       this.gpuReason = `The GPU was not looked at: ${messageOf(error)}.`;
     }
@@ -102,8 +111,49 @@ export class Choice {
 
   /** The GPU passed the check, which takes a while: the next visit need not repeat it. */
   rememberCheck(key: string): void {
-    this.engine.checked = key;
-    remember(CHECKED, key);
+    const keys = [key, ...this.engine.checked.split("\n").filter((known) => known !== "" && known !== key)];
+    this.engine.checked = keys.slice(0, MOST_CHECKS).join("\n");
+    remember(CHECKED, this.engine.checked);
+  }
+
+  /** Measures the GPU's kernels on the model that is chosen, and trains with the fastest from now on. */
+  async tune(): Promise<void> {
+    if (this.tuning || !this.recipeValid || !this.facts) return;
+    this.tuning = { done: 0, total: 1 };
+    this.tuned = "";
+    try {
+      const { kernels, gain } = await this.#client.request("tune", { values: this.values as Values, vocabSize: this.facts.vocabSize });
+      this.engine.kernels = kernels;
+      const than = gain > 1.005 ? `${gain.toPrecision(3)} times as fast as the page's own choice` : "the page's own choice is as fast as any";
+      this.tuned = `Trains with ${kernels}: measured on this model, ${than}.`;
+      this.#rememberKernels({ kernels, tuned: this.tuned });
+      this.replan();
+    } catch (error) {
+      this.tuned = `Not tuned: ${messageOf(error)}.`;
+    } finally {
+      this.tuning = null;
+    }
+  }
+
+  cancelTuning(): void {
+    void this.#client.request("cancelTuning", null);
+  }
+
+  forgetKernels(): void {
+    this.engine.kernels = "";
+    this.tuned = "";
+    this.#rememberKernels(null);
+    this.replan();
+  }
+
+  #recallKernels(identity: string): void {
+    const found = rememberedKernels()[identity];
+    if (found) [this.engine.kernels, this.tuned] = [found.kernels, found.tuned];
+  }
+
+  #rememberKernels(found: Remembered | null): void {
+    const { [this.gpu!.identity]: _old, ...others } = rememberedKernels();
+    remember(TUNED, JSON.stringify(found ? { ...others, [this.gpu!.identity]: found } : others));
   }
 
   get builds(): ReturnType<typeof usableBuilds> {
@@ -248,6 +298,20 @@ export class Choice {
     } catch (error) {
       if (turn === this.#planTurn) this.planError = messageOf(error);
     }
+  }
+}
+
+interface Remembered {
+  kernels: string;
+  tuned: string;
+}
+
+/** By adapter; nothing where the browser kept nothing that can be read. */
+function rememberedKernels(): Record<string, Remembered> {
+  try {
+    return JSON.parse(recall(TUNED) || "{}") as Record<string, Remembered>;
+  } catch {
+    return {};
   }
 }
 

@@ -69,7 +69,7 @@ export class Lab {
   async resume(): Promise<void> {
     const { engine } = this.choice;
     const had = this.run.host?.engine;
-    const isSame = had?.gpu === engine.gpu && (engine.gpu || (had.build === engine.build && had.threads === engine.threads));
+    const isSame = had?.gpu === engine.gpu && (engine.gpu ? had.kernels === engine.kernels : had.build === engine.build && had.threads === engine.threads);
     if (isSame || this.run.unsaved) await this.run.resume();
     else await this.continueSaved();
   }
@@ -103,6 +103,9 @@ export class Lab {
       case "error":
         notices.error = event.message;
         run.opening = false;
+        break;
+      case "tuning":
+        if (this.choice.tuning) this.choice.tuning = { done: event.done, total: event.total };
         break;
       case "checked":
         this.choice.rememberCheck(event.key);

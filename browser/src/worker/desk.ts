@@ -78,6 +78,15 @@ export class Desk implements Handlers {
     return this.#need(this.#engines).gpu(checked);
   }
 
+  tune({ values, vocabSize }: Request<"tune">): Promise<Reply<"tune">> {
+    return this.#need(this.#engines).tune({ ...trainConfig(values), ...modelConfig(values, vocabSize) });
+  }
+
+  cancelTuning(): Promise<null> {
+    this.#engines?.cancelTuning();
+    return Promise.resolve(null);
+  }
+
   plan({ values, vocabSize, tokens, engine }: Request<"plan">): Promise<Reply<"plan">> {
     const config = { ...trainConfig(values), ...modelConfig(values, vocabSize) };
     return this.#need(this.#engines).facts(config, tokens, engine);

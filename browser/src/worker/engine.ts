@@ -4,7 +4,7 @@
 import { BUILDS, Core, memoryFor, Planner, Session, TabgptError, type MemoryPlan, type Mode } from "../core/index.ts";
 import type { RunInfo } from "../checkpoint/info.ts";
 import { DEFAULT_PRESET, presetValues, trainConfig, type Values } from "../presets.ts";
-import type { Engine, GpuVerdict, PlanFacts, RunEvent } from "./protocol.ts";
+import type { Engine, GpuVerdict, PlanFacts, RunEvent, TunedKernels } from "./protocol.ts";
 import { Gpus } from "./gpus.ts";
 import type { RunSession } from "./session.ts";
 
@@ -30,10 +30,18 @@ export class Engines {
     return this.#gpus.verdict(checked);
   }
 
+  tune(config: Values): Promise<TunedKernels> {
+    return this.#gpus.tune(config);
+  }
+
+  cancelTuning(): void {
+    this.#gpus.cancelTuning();
+  }
+
   /** Sizes and schedule of a run that is not there yet. */
   async facts(config: Values, tokens: number, engine: Engine): Promise<PlanFacts> {
     const { parameters, memory: onCpu } = this.#planner.plan(config, "train", engine.threads, tokens);
-    const memory: MemoryPlan = engine.gpu ? await this.#gpus.memory(config) : onCpu;
+    const memory: MemoryPlan = engine.gpu ? await this.#gpus.memory(config, engine.kernels) : onCpu;
     const last = (config.steps as number) - 1;
     const steps = Array.from({ length: CURVE_POINTS }, (_, i) => Math.round((last * i) / (CURVE_POINTS - 1)));
     const curve = this.#planner.learningRates(config, steps);
@@ -43,7 +51,7 @@ export class Engines {
   async open(info: RunInfo, mode: Mode, tokens: number, engine: Engine): Promise<RunSession> {
     // A model that came without a recipe still needs one to be configured; it is never trained with it.
     const config = { ...(info.train ?? trainConfig(presetValues(DEFAULT_PRESET))), ...info.model };
-    if (engine.gpu) return this.#gpus.open(config, mode, tokens, engine.checked);
+    if (engine.gpu) return this.#gpus.open(config, mode, tokens, engine);
     const build = BUILDS.find(({ name }) => name === engine.build);
     if (!build) throw new TabgptError(`there is no build "${engine.build}"; there are ${BUILDS.map((b) => b.name).join(", ")}`);
     const { memory } = this.#planner.plan(config, mode, engine.threads, tokens);

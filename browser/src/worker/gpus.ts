@@ -6,14 +6,18 @@ import { BUILDS, Core, TabgptError, type MemoryPlan, type Mode } from "../core/i
 import { obstacleSentence, type Obstacle } from "../gpu/adapter.ts";
 import { CHECK_BYTES, checkGpu } from "../gpu/check.ts";
 import { Gpu } from "../gpu/gpu.ts";
-import { GpuHandle } from "../gpu/handle.ts";
+import { GpuHandle, gpuVariants } from "../gpu/handle.ts";
+import { isOffered, withFeatures } from "../gpu/kernels.ts";
 import { GpuSession } from "../gpu/session.ts";
 import { SHADERS } from "../gpu/sources.ts";
 import type { Values } from "../presets.ts";
-import type { GpuVerdict, RunEvent } from "./protocol.ts";
+import { tune } from "../sweep/tune.ts";
+import type { Engine, GpuVerdict, RunEvent, TunedKernels } from "./protocol.ts";
 
 /** The core's own: code, a plan's text, a batch. */
 const CORE_BYTES = 64 * 2 ** 20;
+/** Inputs and answers of a model's largest product. */
+const TUNING_BYTES = 2 ** 30;
 /** The corpus is copied once while it is set. */
 const BYTES_A_TOKEN = 2 * Uint32Array.BYTES_PER_ELEMENT;
 
@@ -22,8 +26,9 @@ export class Gpus {
   readonly #planner: Core;
   readonly #emit: (event: RunEvent) => void;
   #found: Promise<Gpu | Obstacle> | null = null;
-  /** Of the check that was passed in this worker. */
-  #checked = "";
+  /** The checks that were passed in this worker. */
+  readonly #checked = new Set<string>();
+  #tunings = 0;
 
   constructor(wasmUrl: string, planner: Core, emit: (event: RunEvent) => void) {
     this.#wasmUrl = wasmUrl;
@@ -40,17 +45,18 @@ export class Gpus {
   /** A software adapter is offered, unchecked yet; any other is checked unless `checked` says that it was. */
   async verdict(checked: string): Promise<GpuVerdict> {
     const found = await this.#find();
-    if (typeof found === "string") return { usable: false, automatic: false, reason: obstacleSentence(found), checked: "" };
-    const { identity } = found;
-    if (found.software) return { usable: true, automatic: false, reason: obstacleSentence("software", identity), checked: "" };
-    const problem = await this.#problem(found, checked);
-    if (problem) return { usable: false, automatic: false, reason: obstacleSentence("failed-check", problem), checked: "" };
-    return { usable: true, automatic: true, reason: `The GPU (${identity}) computes what the CPU does.`, checked: this.#checked };
+    if (typeof found === "string") return { usable: false, automatic: false, reason: obstacleSentence(found), checked: "", identity: "" };
+    const identity = identityOf(found);
+    if (found.software) return { usable: true, automatic: false, reason: obstacleSentence("software", found.identity), checked: "", identity };
+    const problem = await this.#problem(found, checked, "");
+    if (problem) return { usable: false, automatic: false, reason: obstacleSentence("failed-check", problem), checked: "", identity };
+    return { usable: true, automatic: true, reason: `The GPU (${found.identity}) computes what the CPU does.`, checked: identity, identity };
   }
 
   /** Bytes by role of a training run. Throws TabgptError where the GPU's limits do not hold it. */
-  async memory(config: Values): Promise<MemoryPlan> {
-    const handle = new GpuHandle(this.#planner, config, "train", (await this.#need()).limits);
+  async memory(config: Values, kernels: string): Promise<MemoryPlan> {
+    const gpu = await this.#need();
+    const handle = new GpuHandle(this.#planner, config, "train", gpu.limits, this.#variants(gpu, kernels));
     try {
       return handle.memory();
     } finally {
@@ -58,14 +64,31 @@ export class Gpus {
     }
   }
 
-  async open(config: Values, mode: Mode, tokens: number, checked: string): Promise<GpuSession> {
+  /** Throws TabgptError with the reason where the kernels stay as they are. */
+  async tune(config: Values): Promise<TunedKernels> {
     const gpu = await this.#need();
-    const problem = await this.#problem(gpu, checked);
+    const turn = ++this.#tunings;
+    const onCase = (done: number, total: number): void => this.#emit({ event: "tuning", done, total });
+    const core = await this.#core(CHECK_BYTES, TUNING_BYTES);
+    const isStopped = (): boolean => turn !== this.#tunings;
+    const { choice, gain } = await tune({ open: await gpu.open(), core, config, onCase, isStopped });
+    this.#passed(keyOf(gpu, choice));
+    return { kernels: choice, gain };
+  }
+
+  cancelTuning(): void {
+    this.#tunings++;
+  }
+
+  async open(config: Values, mode: Mode, tokens: number, { checked, kernels }: Pick<Engine, "checked" | "kernels">): Promise<GpuSession> {
+    const gpu = await this.#need();
+    const variants = this.#variants(gpu, kernels);
+    const problem = await this.#problem(gpu, checked, variants && kernels);
     if (problem) throw new TabgptError(obstacleSentence("failed-check", problem));
     const largest = this.#largestTensor(config);
     const core = await this.#core(CORE_BYTES + BYTES_A_TOKEN * tokens + 2 * largest);
     const onPipeline = (done: number, total: number): void => this.#emit({ event: "preparing", done, total });
-    return GpuSession.open({ ...(await gpu.open()), core, config, mode, onPipeline });
+    return GpuSession.open({ ...(await gpu.open()), core, config, mode, variants, onPipeline });
   }
 
   #find(): Promise<Gpu | Obstacle> {
@@ -80,25 +103,29 @@ export class Gpus {
     throw new TabgptError(obstacleSentence(found));
   }
 
+  /** A remembered choice of kernels as the core reads it; its own where it no longer offers them. */
+  #variants({ features }: Gpu, kernels: string): string {
+    return kernels !== "" && isOffered(kernels, gpuVariants(this.#planner), features) ? withFeatures(kernels, features) : "";
+  }
+
   /** What the check finds, "" where it passes or has passed with these kernels on this adapter. */
-  async #problem(gpu: Gpu, remembered: string): Promise<string> {
-    const key = `${gpu.identity} ${fingerprint([...SHADERS.values()].join(""))}`;
-    if (remembered === key || this.#checked === key) {
-      this.#checked = key;
-      return "";
-    }
-    const { problem } = await checkGpu(await gpu.open(), await this.#core(CHECK_BYTES));
-    if (problem === "") {
-      this.#checked = key;
-      this.#emit({ event: "checked", key });
-    }
+  async #problem(gpu: Gpu, remembered: string, kernels: string): Promise<string> {
+    const key = keyOf(gpu, kernels);
+    if (this.#checked.has(key) || remembered.split("\n").includes(key)) return "";
+    const { problem } = await checkGpu(await gpu.open(), await this.#core(CHECK_BYTES), this.#variants(gpu, kernels));
+    if (problem === "") this.#passed(key);
     return problem;
   }
 
+  #passed(key: string): void {
+    this.#checked.add(key);
+    this.#emit({ event: "checked", key });
+  }
+
   /** A build that runs everywhere: it draws batches and plans, and computes nothing large. */
-  #core(bytes: number): Promise<Core> {
+  #core(bytes: number, maximum = bytes): Promise<Core> {
     const build = BUILDS.find((candidate) => !candidate.simd && !candidate.threads && candidate.address === 32)!;
-    return Core.load({ build, baseUrl: this.#wasmUrl, bytes, threads: 1 });
+    return Core.load({ build, baseUrl: this.#wasmUrl, bytes, maximum, threads: 1 });
   }
 
   /** Bytes of the largest parameter, which the core fills with its starting values. */
@@ -106,6 +133,16 @@ export class Gpus {
     const [vocab, ctx, width, mlp] = ["vocab_size", "ctx", "d_model", "d_mlp"].map((name) => config[name] as number);
     return 4 * width! * Math.max(vocab!, ctx!, 3 * width!, mlp!);
   }
+}
+
+/** The adapter with these shaders. */
+function identityOf({ identity }: Gpu): string {
+  return `${identity} ${fingerprint([...SHADERS.values()].join(""))}`;
+}
+
+/** What a passed check is remembered by. */
+function keyOf(gpu: Gpu, kernels: string): string {
+  return `${identityOf(gpu)} ${kernels}`.trim();
 }
 
 /** FNV-1a of a text: whether the shaders are still those that were checked. */

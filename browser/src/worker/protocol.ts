@@ -16,7 +16,9 @@ export interface Engine {
   threads: number;
   /** On the GPU instead. */
   gpu: boolean;
-  /** The check that the page knows the GPU to have passed; "" is none. */
+  /** Its kernels, "matmul=vec4 attention=flash", where they are not the core's own choice. */
+  kernels: string;
+  /** The checks that the page knows the GPU to have passed, a line each; "" is none. */
   checked: string;
 }
 
@@ -29,6 +31,14 @@ export interface GpuVerdict {
   reason: string;
   /** What to remember of a check that was passed; "" where there was none. */
   checked: string;
+  /** The adapter and the page's shaders: what tuning finds is kept under it. "" without a GPU. */
+  identity: string;
+}
+
+/** The kernels that train one model fastest on this GPU, and how much faster than the core's own they are. */
+export interface TunedKernels {
+  kernels: string;
+  gain: number;
 }
 
 export interface SampleSettings extends Sampling {
@@ -79,6 +89,9 @@ export interface Commands {
   corpus: { request: { corpus: Corpus; tokenizer: string }; reply: CorpusFacts };
   /** Whether the GPU can be trained on; checks it, unless it passed the check that the page remembers. */
   gpu: { request: { checked: string }; reply: GpuVerdict };
+  /** Measures the kernels at the sizes of this model and checks the fastest; "cancelTuning" ends it early. */
+  tune: { request: { values: Values; vocabSize: number }; reply: TunedKernels };
+  cancelTuning: { request: null; reply: null };
   plan: { request: { values: Values; vocabSize: number; tokens: number; engine: Engine }; reply: PlanFacts };
   start: { request: { values: Values; corpus: Corpus; engine: Engine; live: SampleSettings }; reply: null };
   /** Opens the saved run and trains on. `corpus` where the store has none that fits. */
@@ -127,6 +140,8 @@ export type RunEvent =
   | { event: "ready"; engine: Engine; isa: string; memoryBytes: number; info: RunInfo; totalSteps: number }
   /** The GPU compiles its kernels. */
   | { event: "preparing"; done: number; total: number }
+  /** Kernels are measured; `done` of `total` sizes are. */
+  | { event: "tuning"; done: number; total: number }
   /** The GPU passed the check; to be remembered. */
   | { event: "checked"; key: string }
   | { event: "history"; points: MetricPoint[]; evals: EvalPoint[] }
