@@ -11,7 +11,7 @@ from lab_browser import SOFTWARE_GPU_FLAGS, launch_chromium
 from playground import PATIENCE_MS, TINY, Playground
 from playwright.sync_api import Browser, expect
 
-CHOICE = re.compile(r"^\s*Trains with matmul=\w+ attention=\w+: measured on this model, ")
+CHOICE = re.compile(r"^\s*Trains with \w+ products and \w+ attention: measured on this model, ")
 OWN = re.compile("Trains with the kernels that the page chooses")
 
 

@@ -41,14 +41,19 @@ export function tooLong(stage: Stage, flops: number, ...names: string[]): string
   const { software } = stage.open.device;
   const [most, mostFlops] = software ? [bounds.software_call_s, bounds.software_flops] : [bounds.most_call_s, Infinity];
   if (flops > mostFlops) {
-    return `not on a software adapter: ${operations(flops)}, at most ${operations(mostFlops)} there`;
+    return tooMuch(flops, mostFlops);
   }
   const time = predicted(stage, flops, ...names);
   return time !== null && time > most ? `one call would take about ${time.toPrecision(2)} s, at most ${most} s` : "";
 }
 
-function operations(flops: number): string {
-  return `${(flops / 1e9).toPrecision(2)} Gflop a call`;
+/** Why a software adapter is spared so many operations. */
+export function tooMuch(flops: number, most: number): string {
+  return `not on a software adapter: ${giga(flops)} Gflop, at most ${giga(most)} there`;
+}
+
+function giga(flops: number): string {
+  return flops >= 1e11 ? Math.round(flops / 1e9).toLocaleString("en-US") : (flops / 1e9).toPrecision(2);
 }
 
 /** How many samples of this length the rules have time for. */

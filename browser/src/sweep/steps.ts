@@ -11,7 +11,7 @@ import { GpuSession } from "../gpu/session.ts";
 import { modelConfig, PRESETS, presetValues, trainConfig } from "../presets.ts";
 import { STEP_GROUP, VOCAB_SIZE } from "./definition.ts";
 import type { Row } from "./protocol.ts";
-import { blankRow, sampleCount, type Stage } from "./stage.ts";
+import { blankRow, sampleCount, tooMuch, type Stage } from "./stage.ts";
 import { stepFlops } from "./op.ts";
 
 /** Ids of a text long enough for every preset's window. */
@@ -66,7 +66,7 @@ async function measureOne(stage: Stage, preset: string, config: CoreConfig, kern
 function obstacle(stage: Stage, flops: number): string {
   const { software_step_flops: mostFlops, most_step_s: most } = stage.rules.bounds;
   if (stage.open.device.software && flops > mostFlops) {
-    return `not on a software adapter: ${(flops / 1e9).toPrecision(2)} Gflop a step, at most ${(mostFlops / 1e9).toPrecision(2)} there`;
+    return tooMuch(flops, mostFlops);
   }
   const known = stage.rates.get(STEP_GROUP) ?? Math.max(...stage.rates.values());
   const time = known > 0 ? flops / known : null;

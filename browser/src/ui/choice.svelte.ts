@@ -125,7 +125,7 @@ export class Choice {
       const { kernels, gain } = await this.#client.request("tune", { values: this.values as Values, vocabSize: this.facts.vocabSize });
       this.engine.kernels = kernels;
       const than = gain > 1.005 ? `${gain.toPrecision(3)} times as fast as the page's own choice` : "the page's own choice is as fast as any";
-      this.tuned = `Trains with ${kernels}: measured on this model, ${than}.`;
+      this.tuned = `Trains with ${kernelsInWords(kernels)}: measured on this model, ${than}.`;
       this.#rememberKernels({ kernels, tuned: this.tuned });
       this.replan();
     } catch (error) {
@@ -299,6 +299,14 @@ export class Choice {
       if (turn === this.#planTurn) this.planError = messageOf(error);
     }
   }
+}
+
+const KERNEL_NOUNS: Record<string, string> = { matmul: "products", attention: "attention" };
+
+/** "matmul=vec4 attention=flash" -> "vec4 products and flash attention". */
+function kernelsInWords(kernels: string): string {
+  const words = kernels.split(" ").map((word) => word.split("=") as [string, string]);
+  return words.map(([family, name]) => `${name} ${KERNEL_NOUNS[family] ?? family}`).join(" and ");
 }
 
 interface Remembered {
