@@ -173,12 +173,14 @@ def test_colouring_costs_little(name: str) -> None:
     assert _core.Gpu(config, "train", 1 << 40, 1 << 40).memory()["activations"] < 1.1 * cpu
 
 
-def test_memory_of_a_token_does_not_grow_with_the_context() -> None:
+@pytest.mark.parametrize("variants", ["", *gpu_variants.NOT_DEFAULT])
+def test_memory_of_a_token_does_not_grow_with_the_context(variants: str) -> None:
     """No [T,T] buffer: activations of as many tokens take the same for any length of window."""
     sizes = {}
     for ctx in (256, 1024, 4096):
         model = ModelConfig(65, ctx, 2, 4, 64)
-        memory = gpu(model, batch_size=4096 // ctx, binding=1 << 40, buffer=1 << 40).memory()
+        limits = {"binding": 1 << 40, "buffer": 1 << 40}
+        memory = gpu(model, batch_size=4096 // ctx, variants=variants, **limits).memory()
         sizes[ctx] = memory["activations"] + memory["workspace"]
     assert max(sizes.values()) < 1.01 * min(sizes.values()), sizes
 
@@ -223,6 +225,37 @@ def test_refusal_names_limit_need_and_what_fits(
     made(largest)
     with pytest.raises(_core.TabgptError):
         made(largest + (1 if field == "batch_size" else width))
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_preset_fits_and_its_largest_batch_is_told(name: str) -> None:
+    """Under WebGPU's default limits: one more sequence than the refusal says is refused."""
+    recipe = preset(name)
+    model, usual = recipe.model(65), recipe.train.batch_size
+
+    def made(batch: int) -> _core.Gpu:
+        return gpu(model, batch_size=batch)
+
+    made(usual)
+    with pytest.raises(_core.TabgptError, match=r"needs \d+, and the device's max\w+ is \d+") as e:
+        made(1 << 16)
+    text = str(e.value)
+    assert "the largest batch_size that fits is " in text
+    largest = int(text.rpartition(" ")[2])
+    assert largest >= usual
+    made(largest)
+    with pytest.raises(_core.TabgptError):
+        made(largest + 1)
+
+
+def test_a_tensor_over_the_binding_limit_is_refused_by_name() -> None:
+    recipe = preset("behemoth")
+    with pytest.raises(
+        _core.TabgptError,
+        match=r"'transformer.wte.weight' needs \d+, and the device's maxStorageBufferBindingSize "
+        r"is 134217728; the largest d_model that fits is \d+",
+    ):
+        gpu(recipe.model(50257), batch_size=recipe.train.batch_size)
 
 
 def test_refusal_where_nothing_fits() -> None:
