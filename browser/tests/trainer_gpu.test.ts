@@ -83,6 +83,22 @@ test("a run whose GPU is lost for good stops, saves nothing, and says what is sa
   });
 });
 
+test("a run that stands still gets a new device when a sample meets the loss; one that trains sees to it itself", async () => {
+  const next = new FakeGpu();
+  next.stepNumber = 10;
+  const lost = new DeviceLostError("unknown", "The GPU process crashed.");
+  const { trainer, events, state } = run({ session: new FakeGpu(), restore: async () => next as unknown as RunSession });
+  trainer.start();
+  await expect(trainer.recover(lost)).rejects.toBe(lost);
+  await state("finished");
+  await trainer.pause();
+  await trainer.recover(lost);
+  expect(trainer.session).toBe(next);
+  expect(numbers(trainer.lines)).toEqual(ALL);
+  expect(events.filter((e) => e.event === "notice")).toHaveLength(1);
+  expect(trainer.state).toBe("finished");
+});
+
 test("a GPU that is lost again and again is given up", async () => {
   const next = new FakeGpu();
   next.lostAt = 6;

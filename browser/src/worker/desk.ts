@@ -146,15 +146,26 @@ export class Desk implements Handlers {
     const turn = ++this.#sampling;
     await this.#turns.take(async () => {
       if (!this.#session) await this.#openSaved(engine);
-      const session = this.#session!;
-      const tokenizer = this.#tokenizer ?? tokenizerFrom({ kind: "none" });
-      const send = (text: string, done: boolean): void =>
-        this.#emit({ event: "sample", live: false, step: session.stepNumber, prompt: settings.prompt, text, done });
-      const cancelled = (): boolean => turn !== this.#sampling;
-      const report = (text: string): void => send(text, false);
-      send(await generate({ session, tokenizer, settings, report, cancelled }), true);
+      try {
+        await this.#write(settings, turn);
+      } catch (error) {
+        if (!(error instanceof DeviceLostError)) throw error;
+        if (this.#trainer) await this.#trainer.recover(error);
+        else await this.#openSaved(engine);
+        await this.#write(settings, turn);
+      }
     });
     return null;
+  }
+
+  async #write(settings: SampleSettings, turn: number): Promise<void> {
+    const session = this.#session!;
+    const tokenizer = this.#tokenizer ?? tokenizerFrom({ kind: "none" });
+    const send = (text: string, done: boolean): void =>
+      this.#emit({ event: "sample", live: false, step: session.stepNumber, prompt: settings.prompt, text, done });
+    const cancelled = (): boolean => turn !== this.#sampling;
+    const report = (text: string): void => send(text, false);
+    send(await generate({ session, tokenizer, settings, report, cancelled }), true);
   }
 
   cancelSample(): Promise<null> {

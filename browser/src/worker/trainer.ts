@@ -139,6 +139,12 @@ export class Trainer {
     }
   }
 
+  /** The same for a run that stands still, whose GPU was lost under someone else's work. */
+  async recover(error: DeviceLostError): Promise<void> {
+    if (this.#loop === null) await this.#restore(error);
+    else throw error;
+  }
+
   async #restore(error: DeviceLostError): Promise<void> {
     this.#steps.forget();
     this.#failure = null;
