@@ -41,6 +41,8 @@ class Outcome:
     why: str
     machine: Mapping[str, Any] = field(default_factory=dict)
     """The browser, where there was one."""
+    clock: Mapping[str, Any] | None = None
+    """Of a kernel sweep."""
 
 
 def run(what: str, doc: str | None, full: Effort, measure: Callable[[Effort], Outcome]) -> None:
@@ -67,6 +69,7 @@ def run(what: str, doc: str | None, full: Effort, measure: Callable[[Effort], Ou
             outcome.results,
             ok=outcome.ok,
             why=outcome.why,
+            clock=outcome.clock,
             **outcome.machine,
         )
     if not outcome.ok:

@@ -156,6 +156,7 @@ def measure(effort: command.Effort) -> command.Outcome:
         bool(page["ok"]) and worst <= 1,
         why,
         {"browser": version, **machine},
+        taken["clock"],
     )
 
 

@@ -11,6 +11,7 @@ import json
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,7 @@ def write(
     ok: bool,
     why: str,
     corpus: dict[str, str] | None = None,
+    clock: Mapping[str, Any] | None = None,
     **machine_extra: Any,
 ) -> Path:
     """Validates one record against the schema and writes it to records/{what}.json.
@@ -81,6 +83,8 @@ def write(
     }
     if corpus is not None:
         record["corpus"] = corpus
+    if clock is not None:
+        record["clock"] = dict(clock)
     jsonschema.validate(record, SCHEMA)
     RECORDS.mkdir(exist_ok=True)
     path = RECORDS / f"{what}.json"

@@ -5,7 +5,7 @@ import type { AdapterFacts, ClockFacts, Row } from "./protocol.ts";
 
 export interface Sweep {
   adapter: AdapterFacts;
-  clock: ClockFacts | null;
+  clock: ClockFacts;
   rows: readonly Row[];
   stopped: boolean;
 }
@@ -48,7 +48,7 @@ export function recordOf(sweep: Sweep, host: Host): object {
       limits: adapter.limits,
       features: adapter.features,
     },
-    clock: { wall: "performance.now", wall_quantum_s: clock?.wallQuantum, gpu: clock?.gpu, gpu_quantum_s: clock?.gpuQuantum },
+    clock: { wall: "performance.now", wall_quantum_s: clock.wallQuantum, gpu: clock.gpu, gpu_quantum_s: clock.gpuQuantum },
     results: rows,
     verdict: verdict(sweep),
   };

@@ -64,12 +64,10 @@ export class Sweeping {
     remember(PEAK, text);
   }
 
+  /** Of a sweep that came to an end, by itself or by the person. */
   record(): object {
-    return recordOf(this.#sweep(), hostFacts());
-  }
-
-  #sweep(): Sweep {
-    return { adapter: this.adapter!, clock: this.clock, rows: this.rows, stopped: this.phase === "stopped" };
+    const sweep: Sweep = { adapter: this.adapter!, clock: this.clock!, rows: this.rows, stopped: this.phase === "stopped" };
+    return recordOf(sweep, hostFacts());
   }
 
   #post(message: ToSweep): void {
