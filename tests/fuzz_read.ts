@@ -4,7 +4,7 @@
  * reads {metadata, config}, config.json's text or null, as a run without tensors.
  */
 import { readSync, writeSync } from "node:fs";
-import { CONFIG_FILE, MODEL_FILE, readCheckpoint, readInfo } from "../browser/src/checkpoint/checkpoint.ts";
+import { CONFIG_FILE, MODEL_FILE, readCheckpoint, readInfo, type Files } from "../browser/src/checkpoint/checkpoint.ts";
 import { readSafetensors, toFloat32, writeSafetensors } from "../browser/src/checkpoint/safetensors.ts";
 import { TabgptError } from "../browser/src/core/errors.ts";
 
@@ -19,23 +19,24 @@ function take(n: number): Uint8Array<ArrayBuffer> | null {
   return bytes;
 }
 
-/** f(), or what a refusal becomes; any other error is a crash and passes through. */
-function orRefusal<T, R>(f: () => T, refusal: (message: string) => R): T | R {
+/** What is promised, or what a refusal becomes; any other error is a crash and passes through. */
+async function orRefusal<T, R>(promise: Promise<T>, refusal: (message: string) => R): Promise<T | R> {
   try {
-    return f();
+    return await promise;
   } catch (error) {
     if (error instanceof TabgptError) return refusal(error.message);
     throw error;
   }
 }
 
-function tensors(raw: Uint8Array<ArrayBuffer>): unknown {
-  const file = orRefusal(() => readSafetensors(raw), (refused) => ({ refused }));
+async function tensors(raw: Uint8Array<ArrayBuffer>): Promise<unknown> {
+  const file = await orRefusal(readSafetensors(new Blob([raw])), (refused) => ({ refused }));
   if ("refused" in file) return file;
-  const tensors = [...file.tensors].map(([name, entry]) => {
-    const values = orRefusal(() => toFloat32(name, entry), () => null);
-    return [name, entry.shape, values && Buffer.from(values.buffer).toString("hex")];
-  });
+  const tensors: unknown[] = [];
+  for (const [name, entry] of file.tensors) {
+    const values = await orRefusal(toFloat32(name, entry), () => null);
+    tensors.push([name, entry.shape, values && Buffer.from(values.buffer).toString("hex")]);
+  }
   return { metadata: file.metadata, tensors };
 }
 
@@ -45,15 +46,15 @@ async function describe(raw: Uint8Array<ArrayBuffer>): Promise<unknown> {
     metadata: Record<string, string>;
     config: string | null;
   };
-  const model = new Blob(writeSafetensors([], metadata));
-  const files = new Map([[MODEL_FILE, new Uint8Array(await model.arrayBuffer())]]);
-  if (config !== null) files.set(CONFIG_FILE, new TextEncoder().encode(config));
-  const read = orRefusal(() => readCheckpoint(files).info, (refused) => ({ refused }));
+  const written: Uint8Array<ArrayBuffer>[] = [];
+  for await (const part of writeSafetensors(MODEL_FILE, [], metadata).parts) written.push(part);
+  const model = new Blob(written);
+  const files: Files = new Map([[MODEL_FILE, model]]);
+  if (config !== null) files.set(CONFIG_FILE, new Blob([config]));
+  const refusal = (refused: string): { refused: string } => ({ refused });
+  const read = await orRefusal(readCheckpoint(files).then(({ info }) => info), refusal);
   if (config !== null) return "refused" in read ? read : { ...read, optimizer: null };
-  const alone = await readInfo(model).then(
-    ({ info, optimizer }) => ({ ...info, optimizer }),
-    (error: unknown) => orRefusal(() => { throw error; }, (refused) => ({ refused })),
-  );
+  const alone = await orRefusal(readInfo(model).then(({ info, optimizer }) => ({ ...info, optimizer })), refusal);
   const same = "refused" in read ? "refused" in alone : JSON.stringify({ ...read, optimizer: null }) ===
     JSON.stringify({ ...alone, optimizer: null });
   if (!same) throw new Error(`readCheckpoint: ${JSON.stringify(read)}, readInfo: ${JSON.stringify(alone)}`);

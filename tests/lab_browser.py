@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import chromium
-from playwright.sync_api import Browser, Playwright, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Playwright, sync_playwright
 
 GPU_FLAGS = ("--enable-unsafe-webgpu", "--enable-webgpu-developer-features")
 """WebGPU on whatever adapter there is, by its full name; without a GPU a program on the CPU."""
@@ -72,3 +72,17 @@ def launch_chromium(*flags: str) -> Iterator[Browser]:
         yield browser
     finally:
         browser.close()
+
+
+@contextlib.contextmanager
+def launch_with_profile(folder: str, *flags: str) -> Iterator[BrowserContext]:
+    """The same with a profile in a folder: a page's private files lie there, not in memory."""
+    path = chromium.find_chromium()
+    assert path is not None, chromium.HOW
+    context = driver().chromium.launch_persistent_context(
+        folder, executable_path=path, args=["--no-sandbox", *flags]
+    )
+    try:
+        yield context
+    finally:
+        context.close()

@@ -33,7 +33,7 @@ NATIVE = {
 BUILDS = [*NATIVE, *(f"wasm-{name}" for name in WASM)]
 GPU_BUILDS = ["wgpu", "webgpu-dawn"]
 """Executors of the core's GPU plans: wgpu-py's, and the page's own on Chromium's WebGPU in Node."""
-THREADED = [name for name in BUILDS if name.startswith("native") or name.endswith("threads")]
+THREADED = [name for name in BUILDS if name.startswith("native") or "threads" in name]
 
 
 class CoreError(Exception):

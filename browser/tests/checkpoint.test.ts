@@ -1,20 +1,28 @@
 import { expect, test } from "vitest";
 import {
   cutMetrics,
+  inMemory,
   readCheckpoint,
   readInfo,
+  verify,
   writeCheckpoint,
   type Checkpoint,
-  type FileParts,
   type Files,
 } from "../src/checkpoint/checkpoint.ts";
 import { fromGpt2Config, toGpt2Config } from "../src/checkpoint/huggingface.ts";
-import { writeSafetensors } from "../src/checkpoint/safetensors.ts";
+import { writeSafetensors, type FileSource, type NamedTensor } from "../src/checkpoint/safetensors.ts";
 import { isZip, unzipFiles, zipFiles } from "../src/checkpoint/zip.ts";
 import { modelConfig, presetValues, runConfig, trainConfig } from "../src/presets.ts";
 
 const values = presetValues("tiny");
-const WTE = { name: "transformer.wte.weight", shape: [3, 2], values: Float32Array.of(1, 2, 3, 4, 5, 6) };
+const tensor = (name: string, shape: number[], values: number[]): NamedTensor => ({
+  name,
+  shape,
+  read: () => Promise.resolve(Float32Array.from(values)),
+});
+const wte = (name: string): NamedTensor => tensor(name, [3, 2], [1, 2, 3, 4, 5, 6]);
+const NAME = "transformer.wte.weight";
+const WTE = wte(NAME);
 
 const checkpoint: Checkpoint = {
   info: {
@@ -27,26 +35,59 @@ const checkpoint: Checkpoint = {
   },
   weights: [WTE],
   moments: [
-    { ...WTE, name: "m:transformer.wte.weight" },
-    { ...WTE, name: "v:transformer.wte.weight" },
+    wte(`m:${NAME}`),
+    wte(`v:${NAME}`),
   ],
   metrics: `{"step":12}\n`,
 };
 
-function filesOf(parts: FileParts): Files {
-  return new Map(parts.map((file) => [file.name, new Uint8Array(file.parts.flatMap((part) => [...part]))]));
+async function filesOf(sources: FileSource[]): Promise<Files> {
+  const files: Files = new Map();
+  for (const { name, size, parts } of sources) {
+    const pieces: Uint8Array<ArrayBuffer>[] = [];
+    for await (const part of parts) pieces.push(part);
+    files.set(name, new Blob(pieces));
+    expect(files.get(name)!.size).toBe(size);
+  }
+  return files;
 }
 
-function foreign(tensors: Checkpoint["weights"], config: object | null): Files {
-  const parts: FileParts = [{ name: "model.safetensors", parts: writeSafetensors(tensors, { format: "pt" }) }];
-  if (config) parts.push({ name: "config.json", parts: [new TextEncoder().encode(JSON.stringify(config))] });
-  return filesOf(parts);
+function foreign(tensors: NamedTensor[], config: object | null): Promise<Files> {
+  const sources = [writeSafetensors("model.safetensors", tensors, { format: "pt" })];
+  const text = new TextEncoder().encode(JSON.stringify(config));
+  if (config) sources.push({ name: "config.json", size: text.length, parts: [text] });
+  return filesOf(sources);
+}
+
+/** With the tensors' values in place of their reading. */
+async function told({ weights, moments, ...rest }: Checkpoint): Promise<unknown> {
+  const read = (tensors: NamedTensor[]): Promise<unknown> =>
+    Promise.all(tensors.map(async ({ name, shape, read }) => ({ name, shape, values: await read() })));
+  return { ...rest, weights: await read(weights), moments: moments && (await read(moments)) };
 }
 
 const GPT2 = toGpt2Config(checkpoint.info.model);
 
-test("a run survives the way through its files", () => {
-  expect(readCheckpoint(filesOf(writeCheckpoint(checkpoint, "test")))).toEqual(checkpoint);
+test("a run survives the way through its files", async () => {
+  const read = await readCheckpoint(await filesOf(writeCheckpoint(checkpoint, "test")));
+  expect(await told(read)).toEqual(await told(checkpoint));
+});
+
+test("a file is read and written tensor by tensor", async () => {
+  const events: string[] = [];
+  const watched = (name: string): NamedTensor => ({ ...wte(name), read: () => (events.push(`read ${name}`), wte(name).read()) });
+  for await (const part of writeSafetensors("x", [watched("a"), watched("b")], {}).parts) events.push(`${part.length} bytes`);
+  expect(events.slice(1)).toEqual(["read a", "24 bytes", "read b", "24 bytes"]);
+  const read = await readCheckpoint(await filesOf(writeCheckpoint(checkpoint, "test")));
+  const held = await inMemory(read);
+  expect(await held.weights[0]!.read()).toBe(await held.weights[0]!.read());
+  expect(await read.weights[0]!.read()).not.toBe(await read.weights[0]!.read());
+});
+
+test("a tensor that is not finite is refused by whoever reads it", async () => {
+  const bad = { ...checkpoint, moments: [tensor(`m:${NAME}`, [1], [NaN])] };
+  const read = await readCheckpoint(await filesOf(writeCheckpoint(bad, "test")));
+  for (const reading of [verify(read), inMemory(read)]) await expect(reading).rejects.toThrow(/"m:.*holds NaN at element 0/);
 });
 
 test("the model is written last: its replacement commits the save", () => {
@@ -55,39 +96,46 @@ test("the model is written last: its replacement commits the save", () => {
 });
 
 test("a saved run describes itself from its header alone", async () => {
-  const model = filesOf(writeCheckpoint(checkpoint, "test")).get("model.safetensors")!;
-  const { info, optimizer } = await readInfo(new Blob([model.slice(0, -8)]));
+  const model = (await filesOf(writeCheckpoint(checkpoint, "test"))).get("model.safetensors")!;
+  const { info, optimizer } = await readInfo(model.slice(0, -8));
   expect(info).toEqual(checkpoint.info);
   expect(optimizer).toBe("optimizer-000012.safetensors");
 });
 
-test("a zip holds the same files", () => {
-  const parts = writeCheckpoint(checkpoint, "test");
-  const zipped = new Uint8Array(zipFiles(parts).flatMap((part) => [...part]));
-  expect(isZip(zipped)).toBe(true);
-  expect(unzipFiles(zipped)).toEqual(filesOf(parts));
-  expect(() => unzipFiles(zipped.slice(0, 200))).toThrow(/damaged/);
+test("a zip holds the same files", async () => {
+  const zipped = await zipFiles(writeCheckpoint(checkpoint, "test"));
+  expect(await isZip(zipped)).toBe(true);
+  const bytes = async (files: Files): Promise<unknown> =>
+    Promise.all([...files].map(async ([name, file]) => [name, new Uint8Array(await file.arrayBuffer())]));
+  expect(await bytes(await unzipFiles(zipped))).toEqual(await bytes(await filesOf(writeCheckpoint(checkpoint, "test"))));
+  await expect(unzipFiles(zipped.slice(0, 200))).rejects.toThrow(/damaged/);
+  expect(await isZip(new Blob(["PK"]))).toBe(false);
 });
 
-test("transformers' own file is read, with or without its prefix, masks ignored", () => {
-  const mask = { name: "h.0.attn.bias", shape: [1], values: Float32Array.of(1) };
-  const head = { ...WTE, name: "lm_head.weight" };
-  for (const name of [WTE.name, "wte.weight"]) {
-    const { info, weights, moments } = readCheckpoint(foreign([{ ...WTE, name }, mask, head], GPT2));
-    expect(weights).toEqual([WTE]);
+test("a run that no zip holds is refused before it is packed", async () => {
+  const parts = (function* () { throw new Error("read"); })() as Iterable<Uint8Array<ArrayBuffer>>;
+  await expect(zipFiles([{ name: "x", size: 5e9, parts }])).rejects.toThrow(/5000000000 bytes; a zip holds at most 4294967295/);
+});
+
+test("transformers' own file is read, with or without its prefix, masks ignored", async () => {
+  const mask = tensor("h.0.attn.bias", [1], [1]);
+  for (const name of [NAME, "wte.weight"]) {
+    const { info, weights, moments } = await readCheckpoint(await foreign([wte(name), mask, wte("lm_head.weight")], GPT2));
+    expect(weights.map((each) => each.name)).toEqual([NAME]);
+    expect(await weights[0]!.read()).toEqual(await WTE.read());
     expect(moments).toBeNull();
     expect(info).toMatchObject({ model: checkpoint.info.model, train: null, tokenizer: { kind: "none" } });
   }
 });
 
-test("an untied head is refused", () => {
-  const head = { name: "lm_head.weight", shape: [3, 2], values: new Float32Array(6) };
-  expect(() => readCheckpoint(foreign([WTE, head], GPT2))).toThrow(/lm_head.weight/);
+test("an untied head is refused", async () => {
+  const head = tensor("lm_head.weight", [3, 2], [0, 0, 0, 0, 0, 0]);
+  await expect(readCheckpoint(await foreign([WTE, head], GPT2))).rejects.toThrow(/lm_head.weight/);
 });
 
-test("a file without metadata needs its config.json", () => {
-  expect(() => readCheckpoint(foreign([WTE], null))).toThrow(/no config.json/);
-  expect(() => readCheckpoint(new Map())).toThrow(/no model.safetensors/);
+test("a file without metadata needs its config.json", async () => {
+  await expect(readCheckpoint(await foreign([WTE], null))).rejects.toThrow(/no config.json/);
+  await expect(readCheckpoint(new Map())).rejects.toThrow(/no model.safetensors/);
 });
 
 test.each([
@@ -126,8 +174,8 @@ test.each([
   ["a corpus path that is none", { corpus: `{"path":5}` }, /path 5/],
   ["an odd optimizer", { optimizer: "../optimizer-1.safetensors" }, /odd name/],
   ["another vocabulary", { tokenizer: `{"kind":"char","vocab":"ab"}` }, /vocabulary mismatch/],
-])("a checkpoint with %s is refused", (_name, change: Record<string, string | undefined>, message) => {
-  const files = filesOf(writeCheckpoint(checkpoint, "test"));
+])("a checkpoint with %s is refused", async (_name, change: Record<string, string | undefined>, message) => {
+  const files = await filesOf(writeCheckpoint(checkpoint, "test"));
   const metadata: Record<string, string | undefined> = {
     tabgpt_schema: "1",
     config: JSON.stringify(checkpoint.info.model),
@@ -136,15 +184,15 @@ test.each([
     ...change,
   };
   const kept = Object.fromEntries(Object.entries(metadata).filter(([, value]) => value !== undefined)) as Record<string, string>;
-  const model = filesOf([{ name: "model.safetensors", parts: writeSafetensors([WTE], kept) }]);
-  expect(() => readCheckpoint(new Map([...files, ...model]))).toThrow(message);
+  const model = await filesOf([writeSafetensors("model.safetensors", [WTE], kept)]);
+  await expect(readCheckpoint(new Map([...files, ...model]))).rejects.toThrow(message);
 });
 
-test("moments of another step are refused", () => {
-  const files = filesOf(writeCheckpoint(checkpoint, "test"));
+test("moments of another step are refused", async () => {
+  const files = await filesOf(writeCheckpoint(checkpoint, "test"));
   const other = writeCheckpoint({ ...checkpoint, info: { ...checkpoint.info, step: 13 } }, "test");
-  files.set("optimizer-000012.safetensors", filesOf(other).get("optimizer-000013.safetensors")!);
-  expect(() => readCheckpoint(files)).toThrow(/step 13, the model of step 12/);
+  files.set("optimizer-000012.safetensors", (await filesOf(other)).get("optimizer-000013.safetensors")!);
+  await expect(readCheckpoint(files)).rejects.toThrow(/step 13, the model of step 12/);
 });
 
 test("metrics past the checkpoint are cut, a half line too", () => {

@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
-import { readMetadata, readSafetensors, toFloat32, writeSafetensors } from "../src/checkpoint/safetensors.ts";
+import { readMetadata, readSafetensors, toFloat32, writeSafetensors, type Bytes } from "../src/checkpoint/safetensors.ts";
 
-type Bytes = Uint8Array<ArrayBuffer>;
 
 function file(header: string | object, data = new Uint8Array(0), claimed?: number): Bytes {
   const json = new TextEncoder().encode(typeof header === "string" ? header : JSON.stringify(header));
@@ -18,6 +17,16 @@ const entry = (begin: number, end: number, shape = [(end - begin) / 4], dtype = 
   data_offsets: [begin, end],
 });
 
+const blob = (bytes: Bytes): Blob => new Blob([bytes]);
+
+async function written(...args: Parameters<typeof writeSafetensors>): Promise<Bytes[]> {
+  const { parts, size } = writeSafetensors(...args);
+  const pieces: Bytes[] = [];
+  for await (const part of parts) pieces.push(part);
+  expect(size).toBe(pieces.reduce((sum, piece) => sum + piece.length, 0));
+  return pieces;
+}
+
 function join(parts: Bytes[]): Bytes {
   return new Uint8Array(parts.flatMap((part) => [...part]));
 }
@@ -29,27 +38,28 @@ test("what is written is read", async () => {
     { name: "empty", shape: [0], values: new Float32Array(0) },
   ];
   const metadata = { format: "pt", text: "é\u{1F98A}" };
-  const bytes = join(writeSafetensors(tensors, metadata));
-  const read = readSafetensors(bytes);
+  const named = tensors.map(({ name, shape, values }) => ({ name, shape, read: () => Promise.resolve(values) }));
+  const bytes = join(await written("x", named, metadata));
+  const read = await readSafetensors(blob(bytes));
   expect(read.metadata).toEqual(metadata);
   expect(await readMetadata(new Blob([bytes]), "x")).toEqual(metadata);
   for (const { name, shape, values } of tensors) {
     expect(read.tensors.get(name)!.shape).toEqual(shape);
-    expect(toFloat32(name, read.tensors.get(name)!)).toEqual(values);
+    expect(await toFloat32(name, read.tensors.get(name)!)).toEqual(values);
   }
 });
 
-test("the header is padded to 8 bytes", () => {
+test("the header is padded to 8 bytes", async () => {
   for (const name of ["a", "ab", "abc", "abcdefgh"]) {
-    const [head] = writeSafetensors([{ name, shape: [1], values: Float32Array.of(1) }], {});
+    const [head] = await written("x", [{ name, shape: [1], read: () => Promise.resolve(Float32Array.of(1)) }], {});
     expect(head!.length % 8).toBe(0);
   }
 });
 
-test("float64 is read as float32", () => {
+test("float64 is read as float32", async () => {
   const data = new Uint8Array(Float64Array.of(0.1, -3).buffer);
-  const { tensors } = readSafetensors(file({ w: entry(0, 16, [2], "F64") }, data));
-  expect(toFloat32("w", tensors.get("w")!)).toEqual(Float32Array.of(0.1, -3));
+  const { tensors } = await readSafetensors(blob(file({ w: entry(0, 16, [2], "F64") }, data)));
+  expect(await toFloat32("w", tensors.get("w")!)).toEqual(Float32Array.of(0.1, -3));
 });
 
 const eight = new Uint8Array(8);
@@ -84,24 +94,24 @@ const BAD: [string, Bytes, RegExp][] = [
   ["a shape nested deeply", file(`{"w":{"dtype":"F32","shape":${"[".repeat(1e5)}${"]".repeat(1e5)},"data_offsets":[0,0]}}`), /"w" has the shape/],
 ];
 
-test("a string that looks like a name is none", () => {
+test("a string that looks like a name is none", async () => {
   const metadata = { a: '", "b": "', "c:": ':"d":' };
-  expect(readSafetensors(file({ __metadata__: metadata })).metadata).toEqual(metadata);
+  expect((await readSafetensors(blob(file({ __metadata__: metadata })))).metadata).toEqual(metadata);
 });
 
-test.each(BAD)("%s is refused", (_name, bytes, message) => {
-  expect(() => readSafetensors(bytes)).toThrow(message);
+test.each(BAD)("%s is refused", async (_name, bytes, message) => {
+  await expect(readSafetensors(blob(bytes))).rejects.toThrow(message);
 });
 
-test("values that are not finite are refused, with tensor and element", () => {
+test("values that are not finite are refused, with tensor and element", async () => {
   for (const value of [NaN, Infinity, -Infinity]) {
     const data = new Uint8Array(Float32Array.of(1, value).buffer);
-    const { tensors } = readSafetensors(file({ w: entry(0, 8) }, data));
-    expect(() => toFloat32("w", tensors.get("w")!)).toThrow(`tensor "w" holds ${value} at element 1`);
+    const { tensors } = await readSafetensors(blob(file({ w: entry(0, 8) }, data)));
+    await expect(toFloat32("w", tensors.get("w")!)).rejects.toThrow(`tensor "w" holds ${value} at element 1`);
   }
 });
 
-test("a dtype that is no float is refused where it is needed", () => {
-  const { tensors } = readSafetensors(file({ w: entry(0, 8, [4], "F16") }, eight));
-  expect(() => toFloat32("w", tensors.get("w")!)).toThrow(/dtype F16/);
+test("a dtype that is no float is refused where it is needed", async () => {
+  const { tensors } = await readSafetensors(blob(file({ w: entry(0, 8, [4], "F16") }, eight)));
+  await expect(toFloat32("w", tensors.get("w")!)).rejects.toThrow(/dtype F16/);
 });

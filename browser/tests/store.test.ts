@@ -1,5 +1,5 @@
 import { afterEach, expect, test, vi } from "vitest";
-import type { FileParts } from "../src/checkpoint/checkpoint.ts";
+import type { FileSource } from "../src/checkpoint/safetensors.ts";
 import { openStore, type Kept, type RunStore } from "../src/checkpoint/store.ts";
 import { corpusFromText } from "../src/corpus.ts";
 import { FakeDisk } from "./fake_files.ts";
@@ -7,11 +7,12 @@ import { FakeDisk } from "./fake_files.ts";
 afterEach(() => vi.unstubAllGlobals());
 
 const bytes = (length: number): Uint8Array<ArrayBuffer> => new Uint8Array(length).fill(1);
-const run = (step: number, model = 20): FileParts => [
-  { name: `optimizer-00000${step}.safetensors`, parts: [bytes(2 * model)] },
-  { name: "config.json", parts: [bytes(2)] },
-  { name: "metrics.jsonl", parts: [bytes(step)] },
-  { name: "model.safetensors", parts: [bytes(model)] },
+const source = (name: string, size: number): FileSource => ({ name, size, parts: [bytes(size)] });
+const run = (step: number, model = 20): FileSource[] => [
+  source(`optimizer-00000${step}.safetensors`, 2 * model),
+  source("config.json", 2),
+  source("metrics.jsonl", step),
+  source("model.safetensors", model),
 ];
 const CORPUS = corpusFromText("x.txt", "to be or not to be");
 
@@ -117,7 +118,7 @@ test("without files the run is kept in memory, and the next worker takes it over
   expect(first.durable).toBe(false);
   await first.write(run(1), corpus);
   const second = await openStore(kept, () => undefined);
-  expect([...(await second.read())].map(([name, content]) => [name, content.length])).toEqual([
+  expect([...(await second.read())].map(([name, content]) => [name, content.size])).toEqual([
     ["optimizer-000001.safetensors", 40], ["config.json", 2], ["metrics.jsonl", 1], ["model.safetensors", 20],
   ]); // prettier-ignore
   expect(await second.readCorpus(corpus.sha256)).toEqual(corpus.raw);

@@ -27,7 +27,9 @@ def threaded(request: pytest.FixtureRequest, remotes: Callable[[str], Remote]) -
 
 def test_build_is_the_one_asked_for(core: Remote) -> None:
     about = core("about")
-    assert about["isa"] == core.name.removeprefix("native-").removesuffix("-threads")
+    assert about["isa"] == core.name.removeprefix("native-").removesuffix("-64").removesuffix(
+        "-threads"
+    )
     assert about["hasThreads"] == (core.name in THREADED)
 
 

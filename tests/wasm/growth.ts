@@ -1,11 +1,12 @@
 /**
- * @file The oracle's trajectory on a threaded build whose memory begins too small and grows: when the
- * session is opened, between steps, and from another thread in the middle of them.
+ * @file A recorded run on a threaded build whose memory begins too small and grows: when the session is
+ * opened, between steps, and from another thread in the middle of them.
  */
 import { BUILDS, Core, Planner, Session } from "../../browser/src/core/index.ts";
 import { follow, openBuild, runTrajectory } from "../../browser/src/check/run.ts";
 import type { Trajectory } from "../../browser/src/check/protocol.ts";
-import { readSafetensors, toFloat32 } from "../../browser/src/checkpoint/safetensors.ts";
+import { toAddress } from "../../browser/src/core/pointers.ts";
+import type { NamedTensor } from "../../browser/src/checkpoint/safetensors.ts";
 
 const MIB = 2 ** 20;
 /** What the module itself asks for. */
@@ -17,7 +18,7 @@ const GROWER_BYTES = 768 * MIB;
 const BLOCK_BYTES = 2 * MIB;
 
 export interface Growth {
-  /** The largest relative loss difference from the oracle, and the bound on it. */
+  /** The largest relative loss difference from the record, and the bound on it. */
   worst: number;
   bound: number;
   /** Every loss has the bits of the run in a memory that was large enough. */
@@ -36,13 +37,14 @@ export interface Grower {
   terminate(): unknown;
 }
 
-export async function growth(name: string, wasmUrl: string, trajectory: Trajectory, file: Uint8Array<ArrayBuffer>, grower: Grower): Promise<Growth> {
+export async function growth(
+  name: string,
+  wasmUrl: string,
+  trajectory: Trajectory,
+  weights: NamedTensor[],
+  grower: Grower,
+): Promise<Growth> {
   const build = BUILDS.find((candidate) => candidate.name === name)!;
-  const weights = [...readSafetensors(file).tensors].map(([tensor, entry]) => ({
-    name: tensor,
-    shape: entry.shape,
-    values: toFloat32(tensor, entry),
-  }));
   const threads = 2;
   const planner = await Planner.load(wasmUrl);
   const open = (): Promise<Session> => openBuild(planner, build, threads, wasmUrl, trajectory);
@@ -58,7 +60,7 @@ export async function growth(name: string, wasmUrl: string, trajectory: Trajecto
   signal[0] = 1;
   const next = (): Promise<void> => new Promise((resolve) => (grower.onmessage = () => resolve()));
   const ended = next();
-  grower.postMessage({ memory: core.memory, signal, limit: GROWER_BYTES });
+  grower.postMessage({ memory: core.memory, page: toAddress(1, build.address), signal, limit: GROWER_BYTES });
   let stepsThatGrew = 0;
   let seen = Atomics.load(signal, 1);
   const differences = await follow(session, trajectory, weights, () => {

@@ -3,7 +3,6 @@
  * Dawn, with BUILD "webgpu". Every session gets an instance of its own with memory sized from its plan, as
  * the page does.
  */
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { readCheckpoint, writeCheckpoint } from "../../browser/src/checkpoint/checkpoint.ts";
 import type { RunInfo } from "../../browser/src/checkpoint/info.ts";
@@ -17,10 +16,11 @@ import {
   runOp,
   Session,
 } from "../../browser/src/core/index.ts";
-import { readMoments, readWeights } from "../../browser/src/worker/weights.ts";
+import { momentsIn, weightsIn } from "../../browser/src/worker/weights.ts";
 import type { RunSession } from "../../browser/src/worker/session.ts";
 import { GpuSession } from "../../browser/src/gpu/session.ts";
 import { openDawn } from "./dawn.ts";
+import { filesIn, writeFiles } from "./folder.ts";
 import { Arrays, floats, session, sessionHandlers, type AnySession, type Arguments, type Handler } from "./sessions.ts";
 import { answer, refuse, requests } from "./wire.ts";
 
@@ -57,19 +57,15 @@ async function open({ config, mode, threads, variants }: Arguments, tokens: numb
 }
 
 /** Writes a session as the page's download: its own code, into a folder. */
-async function save(session: RunSession, folder: string, info: RunInfo): Promise<void> {
-  const checkpoint = { info, weights: await readWeights(session), moments: await readMoments(session), metrics: "" };
-  mkdirSync(folder, { recursive: true });
-  for (const { name, parts } of writeCheckpoint(checkpoint, "the page")) {
-    writeFileSync(`${folder}/${name}`, Buffer.concat(parts));
-  }
+function save(session: RunSession, folder: string, info: RunInfo): Promise<void> {
+  const checkpoint = { info, weights: weightsIn(session), moments: momentsIn(session), metrics: "" };
+  return writeFiles(folder, writeCheckpoint(checkpoint, "the page"));
 }
 
 /** Reads a folder with the page's code into a session; returns what it says of itself. */
-function load(session: RunSession, folder: string): RunInfo {
-  const files = new Map(readdirSync(folder).map((name) => [name, new Uint8Array(readFileSync(`${folder}/${name}`))]));
-  const { info, weights, moments } = readCheckpoint(files);
-  for (const { name, values } of [...weights, ...(moments ?? [])]) session.setTensor(name, values);
+async function load(session: RunSession, folder: string): Promise<RunInfo> {
+  const { info, weights, moments } = await readCheckpoint(await filesIn(folder));
+  for (const { name, read } of [...weights, ...(moments ?? [])]) session.setTensor(name, await read());
   session.stepNumber = info.step;
   return info;
 }

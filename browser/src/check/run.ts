@@ -49,7 +49,7 @@ export async function follow(
 ): Promise<number[]> {
   session.setTokens(Uint32Array.from(tokens));
   await session.initWeights();
-  for (const { name, values } of weights) session.setTensor(name, values);
+  for (const { name, read } of weights) session.setTensor(name, await read());
   const differences: number[] = [];
   for (const expected of losses) {
     const { step, loss } = await session.step();

@@ -2,7 +2,7 @@
  * @file The proof page's worker: every build that this browser runs, one after the other, and its GPU.
  */
 import { BUILDS, detectFeatures, messageOf, obstacle, Planner, threadLimit } from "../core/index.ts";
-import { readSafetensors, toFloat32 } from "../checkpoint/safetensors.ts";
+import { readSafetensors, tensorsOf } from "../checkpoint/safetensors.ts";
 import { Gpus } from "../worker/gpus.ts";
 import { WEBGPU, type CheckEvent, type CheckRequest, type Trajectory } from "./protocol.ts";
 import { openBuild, runTrajectory, type TrajectoryRun } from "./run.ts";
@@ -20,21 +20,16 @@ async function check({ siteUrl }: CheckRequest): Promise<void> {
   const features = await detectFeatures();
   const base = new URL("check/", siteUrl);
   const trajectory = (await (await fetched(new URL("trajectory.json", base))).json()) as Trajectory;
-  const file = new Uint8Array(await (await fetched(new URL(trajectory.weights, base))).arrayBuffer());
-  const weights = [...readSafetensors(file).tensors].map(([name, entry]) => ({
-    name,
-    shape: entry.shape,
-    values: toFloat32(name, entry),
-  }));
+  const file = await (await fetched(new URL(trajectory.weights, base))).blob();
+  const weights = tensorsOf(await readSafetensors(file));
   const wasmUrl = new URL("wasm/", siteUrl).href;
   const planner = await Planner.load(wasmUrl);
-  const builds = BUILDS.filter(({ address }) => address === 32);
   const gpus = new Gpus(wasmUrl, planner.core, () => undefined);
   const noGpu = await gpus.obstacle();
   send({
     event: "plan",
     builds: [
-      ...builds.map((build) => ({ name: build.name, obstacle: obstacle(build, features) })),
+      ...BUILDS.map((build) => ({ name: build.name, obstacle: obstacle(build, features) })),
       { name: WEBGPU, obstacle: noGpu },
     ],
     bound: trajectory.bound,
@@ -48,7 +43,7 @@ async function check({ siteUrl }: CheckRequest): Promise<void> {
       send({ event: "failed", build: name, message: messageOf(error) });
     }
   };
-  for (const build of builds.filter((candidate) => obstacle(candidate, features) === "")) {
+  for (const build of BUILDS.filter((candidate) => obstacle(candidate, features) === "")) {
     const threads = build.threads ? Math.max(2, threadLimit(features)) : 1;
     await run(build.name, trajectory.bound, () => openBuild(planner, build, threads, wasmUrl, trajectory));
   }

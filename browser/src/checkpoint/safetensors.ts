@@ -1,14 +1,15 @@
 /**
  * @file The safetensors format: 8 bytes of header length, a JSON header, the tensors' bytes end to end.
- * The reader refuses everything odd and names the tensor; the writer pads the header to 8 bytes.
+ * The reader refuses everything odd and names the tensor; the writer pads the header to 8 bytes. Both go
+ * tensor by tensor, so that a file of any size passes through the memory of its largest tensor.
  */
 import { messageOf, TabgptError } from "../core/errors.ts";
 
 export interface TensorEntry {
   dtype: string;
   shape: number[];
-  /** The tensor's bytes, a view of the file. */
-  bytes: Uint8Array<ArrayBuffer>;
+  /** The tensor's bytes, a part of the file. */
+  bytes: Blob;
 }
 
 export interface TensorFile {
@@ -16,10 +17,22 @@ export interface TensorFile {
   tensors: Map<string, TensorEntry>;
 }
 
+export type Bytes = Uint8Array<ArrayBuffer>;
+
 export interface NamedTensor {
   name: string;
   shape: number[];
-  values: Float32Array<ArrayBuffer>;
+  /** Its values, read or copied when they are wanted. */
+  read(): Promise<Float32Array<ArrayBuffer>>;
+}
+
+/** A file that is made while it is written. */
+export interface FileSource {
+  name: string;
+  /** In bytes. */
+  size: number;
+  /** Its bytes, in pieces. */
+  parts: Iterable<Bytes> | AsyncIterable<Bytes>;
 }
 
 const DTYPE_BYTES: Record<string, number> = {
@@ -34,7 +47,7 @@ const PREFIX = 8;
 type Header = Record<string, unknown>;
 
 /** Where the tensors' bytes start, from the first 8 bytes. */
-function dataStart(head: Uint8Array<ArrayBuffer>, fileLength: number, name: string): number {
+function dataStart(head: Bytes, fileLength: number, name: string): number {
   if (head.length < PREFIX) throw new TabgptError(`${name} holds ${head.length} bytes; a safetensors file has at least 8`);
   const length = Number(new DataView(head.buffer, head.byteOffset).getBigUint64(0, true));
   if (length > MAX_HEADER) {
@@ -60,7 +73,7 @@ function checkNames(json: string, header: Header, name: string): void {
   if (written !== kept) throw new TabgptError(`the header of ${name} holds a name twice; the file is damaged`);
 }
 
-function parseHeader(json: Uint8Array<ArrayBuffer>, name: string): { entries: Header; metadata: Record<string, string> } {
+function parseHeader(json: Bytes, name: string): { entries: Header; metadata: Record<string, string> } {
   let header: unknown;
   let text: string;
   try {
@@ -88,12 +101,16 @@ function checkKeys(tensor: string, entry: unknown): void {
   }
 }
 
+/** The header, checked, and where the tensors' bytes start. */
+async function readHeader(file: Blob, name: string): Promise<ReturnType<typeof parseHeader> & { start: number }> {
+  const read = async (begin: number, end: number): Promise<Bytes> => new Uint8Array(await file.slice(begin, end).arrayBuffer());
+  const start = dataStart(await read(0, PREFIX), file.size, name);
+  return { start, ...parseHeader(await read(PREFIX, start), name) };
+}
+
 /** A file's metadata without reading its tensors. */
 export async function readMetadata(file: Blob, name: string): Promise<Record<string, string>> {
-  const read = async (begin: number, end: number): Promise<Uint8Array<ArrayBuffer>> =>
-    new Uint8Array(await file.slice(begin, end).arrayBuffer());
-  const start = dataStart(await read(0, PREFIX), file.size, name);
-  return parseHeader(await read(PREFIX, start), name).metadata;
+  return (await readHeader(file, name)).metadata;
 }
 
 /** A part of the header for a message, short; what is nested too deeply has no JSON. */
@@ -133,10 +150,9 @@ function entryOf(name: string, value: unknown): { dtype: string; shape: number[]
   return { dtype: dtype as string, shape: shape as number[], begin, end };
 }
 
-/** Parses a file whose tensors must fill it without hole or overlap. Throws TabgptError. */
-export function readSafetensors(file: Uint8Array<ArrayBuffer>, name = "model.safetensors"): TensorFile {
-  const start = dataStart(file, file.length, name);
-  const header = parseHeader(file.subarray(PREFIX, start), name);
+/** Parses a file whose tensors must fill it without hole or overlap; reads none yet. Throws TabgptError. */
+export async function readSafetensors(file: Blob, name = "model.safetensors"): Promise<TensorFile> {
+  const { start, ...header } = await readHeader(file, name);
   const entries = Object.entries(header.entries).map(([tensor, value]) => ({ tensor, ...entryOf(tensor, value) }));
   entries.sort((a, b) => a.begin - b.begin || a.end - b.end);
   let reached = 0;
@@ -145,7 +161,7 @@ export function readSafetensors(file: Uint8Array<ArrayBuffer>, name = "model.saf
     if (begin < reached) throw new TabgptError(`tensor "${tensor}" overlaps the one before it by ${reached - begin} bytes`);
     reached = end;
   }
-  const held = file.length - start;
+  const held = file.size - start;
   if (reached > held) {
     const cut = entries.find((entry) => entry.end > held)!;
     throw new TabgptError(`${name} is truncated: tensor "${cut.tensor}" ends at byte ${cut.end} of ${held}`);
@@ -154,37 +170,52 @@ export function readSafetensors(file: Uint8Array<ArrayBuffer>, name = "model.saf
   const tensors = new Map(
     entries.map(({ tensor, dtype, shape, begin, end }) => [
       tensor,
-      { dtype, shape, bytes: file.subarray(start + begin, start + end) },
+      { dtype, shape, bytes: file.slice(start + begin, start + end) },
     ]),
   );
   return { metadata: header.metadata, tensors };
 }
 
 /** A tensor's values as float32; refuses other dtypes than F32 and F64, and values that are not finite. */
-export function toFloat32(name: string, { dtype, bytes }: TensorEntry): Float32Array<ArrayBuffer> {
-  // slice: a tensor may start at any byte, typed arrays only at multiples of their size
-  const aligned = bytes.slice().buffer;
-  let values: Float32Array<ArrayBuffer>;
-  if (dtype === "F32") values = new Float32Array(aligned);
-  else if (dtype === "F64") values = Float32Array.from(new Float64Array(aligned));
-  else throw new TabgptError(`tensor "${name}" has dtype ${dtype}; F32 and F64 can be read, so convert it to F32`);
+export async function toFloat32(name: string, { dtype, bytes }: TensorEntry): Promise<Float32Array<ArrayBuffer>> {
+  if (dtype !== "F32" && dtype !== "F64") {
+    throw new TabgptError(`tensor "${name}" has dtype ${dtype}; F32 and F64 can be read, so convert it to F32`);
+  }
+  const held = await bytes.arrayBuffer();
+  const values = dtype === "F32" ? new Float32Array(held) : Float32Array.from(new Float64Array(held));
   const bad = values.findIndex((value) => !Number.isFinite(value));
   if (bad >= 0) throw new TabgptError(`tensor "${name}" holds ${values[bad]} at element ${bad}; the checkpoint is unusable`);
   return values;
 }
 
-/** A file as parts that follow each other: the header, then each tensor's bytes. */
-export function writeSafetensors(tensors: NamedTensor[], metadata: Record<string, string>): Uint8Array<ArrayBuffer>[] {
+/** A file's tensors as they stand in it. */
+export function tensorsOf(file: TensorFile): NamedTensor[] {
+  return [...file.tensors].map(([name, entry]) => ({ name, shape: entry.shape, read: () => toFloat32(name, entry) }));
+}
+
+function bytesOf(shape: number[]): number {
+  return shape.reduce((product, axis) => product * axis, Float32Array.BYTES_PER_ELEMENT);
+}
+
+/** A file of these tensors: the header, then each tensor's bytes as they are read. */
+export function writeSafetensors(name: string, tensors: NamedTensor[], metadata: Record<string, string>): FileSource {
   let offset = 0;
   const header: Record<string, unknown> = { __metadata__: metadata };
-  for (const { name, shape, values } of tensors) {
-    header[name] = { dtype: "F32", shape, data_offsets: [offset, offset + values.byteLength] };
-    offset += values.byteLength;
+  for (const { name: tensor, shape } of tensors) {
+    header[tensor] = { dtype: "F32", shape, data_offsets: [offset, (offset += bytesOf(shape))] };
   }
   const json = new TextEncoder().encode(JSON.stringify(header));
   const padded = Math.ceil(json.length / PREFIX) * PREFIX;
   const head = new Uint8Array(PREFIX + padded).fill(0x20);
   new DataView(head.buffer).setBigUint64(0, BigInt(padded), true);
   head.set(json, PREFIX);
-  return [head, ...tensors.map(({ values }) => new Uint8Array(values.buffer, values.byteOffset, values.byteLength))];
+  return { name, size: head.length + offset, parts: inTurn(head, tensors) };
+}
+
+async function* inTurn(head: Bytes, tensors: NamedTensor[]): AsyncGenerator<Bytes> {
+  yield head;
+  for (const { read } of tensors) {
+    const values = await read();
+    yield new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+  }
 }

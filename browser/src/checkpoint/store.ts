@@ -7,7 +7,8 @@
  * previous save as it was, all its files of one step and one run.
  */
 import type { Corpus } from "../corpus.ts";
-import { MODEL_FILE, type FileParts, type Files } from "./checkpoint.ts";
+import { MODEL_FILE, type Files } from "./checkpoint.ts";
+import type { FileSource } from "./safetensors.ts";
 
 /** What is kept in memory. Blobs outlive the worker that made them, so the next one takes them over. */
 export interface Kept {
@@ -18,11 +19,12 @@ export interface Kept {
 export interface RunStore {
   /** False: what is kept ends with the tab. */
   readonly durable: boolean;
+  /** What is there, by name. Files that fit into memory are read, so that no later save changes them. */
   read(): Promise<Files>;
-  /** What is there, by name, without reading it. */
-  list(): Promise<Map<string, Blob>>;
+  /** The same without reading any. */
+  list(): Promise<Files>;
   /** Keeps this run, and its corpus where one is given, in place of the last. */
-  write(files: FileParts, corpus: Corpus | null): Promise<void>;
+  write(files: FileSource[], corpus: Corpus | null): Promise<void>;
   /** Removes what killed tabs left, and every corpus but the run's (its hash; null where it has none). */
   tidy(corpus: string | null): Promise<void>;
   clear(): Promise<void>;
@@ -44,12 +46,17 @@ class MemoryStore implements RunStore {
     return readAll(this.#kept.files);
   }
 
-  list(): Promise<Map<string, Blob>> {
+  list(): Promise<Files> {
     return Promise.resolve(this.#kept.files);
   }
 
-  write(files: FileParts, corpus: Corpus | null): Promise<void> {
-    const blobs = new Map(files.map(({ name, parts }) => [name, new Blob(parts)]));
+  async write(files: FileSource[], corpus: Corpus | null): Promise<void> {
+    const blobs: Files = new Map();
+    for (const { name, parts } of files) {
+      const pieces: Blob[] = [];
+      for await (const part of parts) pieces.push(new Blob([part]));
+      blobs.set(name, new Blob(pieces));
+    }
     return this.#keep({ files: blobs, corpus: corpus ?? this.#kept.corpus });
   }
 
@@ -77,9 +84,12 @@ class MemoryStore implements RunStore {
   }
 }
 
-async function readAll(blobs: Map<string, Blob>): Promise<Files> {
+/** Beyond it a file stays on the disk and is read tensor by tensor. */
+const HELD_BYTES = 2 ** 28;
+
+async function readAll(blobs: Files): Promise<Files> {
   const files: Files = new Map();
-  for (const [name, blob] of blobs) files.set(name, new Uint8Array(await blob.arrayBuffer()));
+  for (const [name, blob] of blobs) files.set(name, blob.size > HELD_BYTES ? blob : new Blob([await blob.arrayBuffer()]));
   return files;
 }
 
@@ -99,13 +109,13 @@ class OpfsStore implements RunStore {
     return readAll(await this.list());
   }
 
-  async list(): Promise<Map<string, Blob>> {
+  async list(): Promise<Files> {
     const saves = await this.#folder("saves");
     const number = await newestWhole(saves);
     return number === null ? new Map() : filesIn(await saves.getDirectoryHandle(String(number)));
   }
 
-  async write(files: FileParts, corpus: Corpus | null): Promise<void> {
+  async write(files: FileSource[], corpus: Corpus | null): Promise<void> {
     const corpora = await this.#folder("corpus");
     const text = corpus ? corpusFile(corpus.sha256) : "";
     if (corpus && (await sizeOf(corpora, text)) === 0) await writeFile(corpora, text, [corpus.raw]);
@@ -154,7 +164,7 @@ class OpfsStore implements RunStore {
 }
 
 /** The model last: with it a save is whole. */
-function inOrder(files: FileParts): FileParts {
+function inOrder(files: FileSource[]): FileSource[] {
   return [...files].sort((a, b) => Number(a.name === MODEL_FILE) - Number(b.name === MODEL_FILE));
 }
 
@@ -180,7 +190,7 @@ async function removeSave(saves: FileSystemDirectoryHandle, number: number): Pro
   await saves.removeEntry(name, { recursive: true }).catch(ignoreMissing);
 }
 
-async function filesIn(folder: FileSystemDirectoryHandle): Promise<Map<string, Blob>> {
+async function filesIn(folder: FileSystemDirectoryHandle): Promise<Files> {
   const files = new Map<string, Blob>();
   for await (const [name, handle] of folder.entries()) {
     if (handle.kind === "file") files.set(name, await (handle as FileSystemFileHandle).getFile());
@@ -218,13 +228,13 @@ function ignoreMissing(error: unknown): void {
 async function writeFile(
   folder: FileSystemDirectoryHandle,
   name: string,
-  parts: Uint8Array<ArrayBuffer>[],
+  parts: FileSource["parts"],
 ): Promise<void> {
   const handle = await folder.getFileHandle(name, { create: true });
   if ("createWritable" in handle) {
     const writable = await handle.createWritable();
     try {
-      for (const part of parts) await writable.write(part);
+      for await (const part of parts) await writable.write(part);
       await writable.close();
     } catch (error) {
       await writable.abort().catch(() => undefined);
@@ -239,7 +249,7 @@ async function writeFile(
   try {
     access.truncate(0);
     let at = 0;
-    for (const part of parts) at += access.write(part, { at });
+    for await (const part of parts) at += access.write(part, { at });
     access.flush();
   } finally {
     access.close();

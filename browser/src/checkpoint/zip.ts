@@ -3,43 +3,47 @@
  */
 import { unzipSync, Zip, ZipPassThrough } from "fflate";
 import { messageOf, TabgptError } from "../core/errors.ts";
-import type { FileParts, Files } from "./checkpoint.ts";
+import type { Files } from "./checkpoint.ts";
+import type { Bytes, FileSource } from "./safetensors.ts";
 
 /** Sizes in a zip without its 64-bit extension. */
 const MAX_ZIP = 2 ** 32 - 1;
+const NOTHING = new Uint8Array();
 
-function lengthOf(parts: Uint8Array[]): number {
-  return parts.reduce((sum, part) => sum + part.length, 0);
-}
-
-export function zipFiles(files: FileParts): Uint8Array<ArrayBuffer>[] {
-  const total = files.reduce((sum, file) => sum + lengthOf(file.parts), 0);
-  if (total > MAX_ZIP) throw new TabgptError(`the run holds ${total} bytes; a zip holds at most ${MAX_ZIP}`);
-  const chunks: Uint8Array<ArrayBuffer>[] = [];
+/** One zip of all files, which the browser keeps where it keeps blobs: only a piece of it is in memory here. */
+export async function zipFiles(files: FileSource[]): Promise<Blob> {
+  const total = files.reduce((sum, { size }) => sum + size, 0);
+  if (total > MAX_ZIP) {
+    throw new TabgptError(`the run holds ${total} bytes; a zip holds at most ${MAX_ZIP}, so train a smaller model to download it`);
+  }
+  const chunks: Blob[] = [];
   const zip = new Zip((error, chunk) => {
     if (error) throw error;
-    chunks.push(chunk as Uint8Array<ArrayBuffer>);
+    chunks.push(new Blob([chunk as Bytes]));
   });
   for (const { name, parts } of files) {
     const entry = new ZipPassThrough(name);
     zip.add(entry);
-    parts.forEach((part, i) => entry.push(part, i === parts.length - 1));
+    for await (const part of parts) entry.push(part);
+    entry.push(NOTHING, true);
   }
   zip.end();
-  return chunks;
+  return new Blob(chunks, { type: "application/zip" });
 }
 
 const ZIP_MAGIC = [0x50, 0x4b, 0x03, 0x04];
 
-export function isZip(bytes: Uint8Array): boolean {
-  return ZIP_MAGIC.every((byte, i) => bytes[i] === byte);
+export async function isZip(file: Blob): Promise<boolean> {
+  const head = new Uint8Array(await file.slice(0, ZIP_MAGIC.length).arrayBuffer());
+  return ZIP_MAGIC.every((byte, i) => head[i] === byte);
 }
 
 /** A run's files by name, folders dropped; only the kinds that a checkpoint has. */
-export function unzipFiles(bytes: Uint8Array<ArrayBuffer>): Files {
+export async function unzipFiles(file: Blob): Promise<Files> {
+  const bytes = new Uint8Array(await file.arrayBuffer());
   try {
-    const entries = Object.entries(unzipSync(bytes, { filter: (file) => /\.(safetensors|json|jsonl)$/.test(file.name) }));
-    return new Map(entries.map(([path, data]) => [path.split("/").at(-1)!, data as Uint8Array<ArrayBuffer>]));
+    const entries = Object.entries(unzipSync(bytes, { filter: ({ name }) => /\.(safetensors|json|jsonl)$/.test(name) }));
+    return new Map(entries.map(([path, data]) => [path.split("/").at(-1)!, new Blob([data as Bytes])]));
   } catch (error) {
     throw new TabgptError(`the zip cannot be read (${messageOf(error)}); it is damaged or incomplete`);
   }

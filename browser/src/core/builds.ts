@@ -4,6 +4,7 @@
  */
 import { relaxedSimd, simd, threads as wasmThreads } from "wasm-feature-detect";
 import variants from "../../../wasm/variants.json" with { type: "json" };
+import { memory64, type Memory64 } from "./memory.ts";
 import type { AddressBits } from "./pointers.ts";
 
 export interface Build {
@@ -29,6 +30,7 @@ export interface Features {
   threads: boolean;
   /** The page may use them: cross-origin isolated, or not a browser. */
   isolated: boolean;
+  memory64: Memory64;
   cores: number;
 }
 
@@ -40,6 +42,7 @@ export async function detectFeatures(): Promise<Features> {
     relaxed: hasRelaxed,
     threads: hasThreads,
     isolated: scope.crossOriginIsolated ?? true,
+    memory64: memory64(),
     cores: globalThis.navigator?.hardwareConcurrency ?? 1,
   };
 }
@@ -48,6 +51,9 @@ export async function detectFeatures(): Promise<Features> {
 export function obstacle(build: Build, features: Features): string {
   if (build.simd && !features.simd) return "this browser has no WASM SIMD";
   if (build.relaxed && !features.relaxed) return "this browser has no relaxed SIMD";
+  if (build.address === 64 && !features.memory64[build.threads ? "shared" : "plain"]) {
+    return "this browser has no 64-bit WebAssembly memory (Memory64)";
+  }
   if (!build.threads) return "";
   if (!features.isolated) {
     return "the page is not cross-origin isolated (its server sends no COOP and COEP headers), so WASM threads are off";
@@ -55,8 +61,11 @@ export function obstacle(build: Build, features: Features): string {
   return features.threads ? "" : "this browser has no WASM threads";
 }
 
-export function usableBuilds(features: Features, builds: readonly Build[] = BUILDS): Build[] {
-  return builds.filter((build) => build.address === 32 && obstacle(build, features) === "");
+/** Builds to choose from: a 64-bit one takes the place of its 32-bit twin where a run needs it (width.ts). */
+export const KINDS: readonly Build[] = BUILDS.filter(({ address }) => address === 32);
+
+export function usableBuilds(features: Features, builds: readonly Build[] = KINDS): Build[] {
+  return builds.filter((build) => obstacle(build, features) === "");
 }
 
 export interface Choice {
@@ -78,10 +87,10 @@ function score(build: Build): number {
 }
 
 /** The best build that runs here: threads first, then relaxed SIMD, then SIMD. */
-export function chooseBuild(features: Features, builds: readonly Build[] = BUILDS): Choice {
+export function chooseBuild(features: Features, builds: readonly Build[] = KINDS): Choice {
   const usable = usableBuilds(features, builds).filter((build) => !build.threads || threadLimit(features) > 1);
   const best = usable.reduce((a, b) => (score(b) > score(a) ? b : a));
-  const better = builds.filter((build) => build.address === 32 && score(build) > score(best));
+  const better = builds.filter((build) => score(build) > score(best));
   const missing = better.length > 0 ? obstacle(better.at(-1)!, features) || "it has one core" : "";
   const reason = missing ? `The best build here: ${missing}.` : "The fastest build: this browser runs all of them.";
   return { build: best, threads: best.threads ? threadLimit(features) : 1, reason };

@@ -4,7 +4,7 @@
 import { bindAbi, type Abi } from "./abi.ts";
 import type { Build } from "./builds.ts";
 import { messageOf, TabgptError } from "./errors.ts";
-import { makeMemory, maximumBytes } from "./pointers.ts";
+import { makeMemory, maximumBytes } from "./memory.ts";
 
 export interface CoreOptions {
   build: Build;

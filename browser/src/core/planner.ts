@@ -2,9 +2,8 @@
  * @file What a run will take, asked of a small scalar instance before anything large is allocated.
  */
 import { BUILDS } from "./builds.ts";
-import { ConfigHandle, MEMORY_ROLES, type CoreConfig, type MemoryPlan, type Mode } from "./config.ts";
+import { ConfigHandle, type CoreConfig, type MemoryPlan, type Mode } from "./config.ts";
 import { Core } from "./core.ts";
-import { maximumBytes, type AddressBits } from "./pointers.ts";
 
 const MIB = 2 ** 20;
 const PLANNER_BYTES = 32 * MIB;
@@ -55,23 +54,4 @@ export class Planner {
 export function memoryFor(memory: MemoryPlan, threads: number): number {
   const fixed = 32 * MIB + threads * 2 * MIB;
   return Math.ceil(memory.total * 1.02) + memory.tokens + fixed;
-}
-
-/** Emscripten's malloc (dlmalloc, sys_alloc's HALF_MAX_SIZE_T) gives less than half the address space in one piece. */
-const LARGEST_PIECE = 2 ** 31;
-
-/** Why a build of this width cannot hold a plan, and what would help; "" where it can. */
-export function memoryObstacle(memory: MemoryPlan, threads: number, bits: AddressBits): string {
-  const remedy = "Choose fewer layers, or a smaller width, batch or context.";
-  const bytes = memoryFor(memory, threads);
-  const limit = maximumBytes(bits);
-  if (bytes > limit) return `This run takes ${gib(bytes)}, but a ${bits}-bit build reaches ${gib(limit)}. ${remedy}`;
-  // Activations are several pieces (cpp/src/plan.cpp).
-  const large = MEMORY_ROLES.find((role) => !["total", "activations"].includes(role) && memory[role] >= LARGEST_PIECE);
-  if (bits === 64 || !large) return "";
-  return `The ${large} take ${gib(memory[large])}, but a 32-bit build gives at most ${gib(LARGEST_PIECE)} in one piece. ${remedy}`;
-}
-
-function gib(bytes: number): string {
-  return `${(bytes / 2 ** 30).toFixed(2)} GiB`;
 }

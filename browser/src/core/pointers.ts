@@ -17,7 +17,7 @@ export type AddressBits = 32 | 64;
 type Raw = number | bigint;
 type RawExport = (...values: Raw[]) => Raw | undefined;
 
-/** Passes a pointer or size_t to WASM. */
+/** Passes a pointer or size_t to WASM, or a count of pages to its memory. */
 export function toAddress(value: number, bits: AddressBits): Raw {
   return bits === 64 ? BigInt(value) : value;
 }
@@ -40,20 +40,8 @@ export function bindExport(raw: RawExport, signature: Signature, bits: AddressBi
   return (...values) => takeResult(raw(...values.map((value, i) => (isAddress[i] ? toAddress(value, bits) : value))));
 }
 
-const PAGE = 65536;
-
-/** Largest memory a build of this width may be given: 4 GiB, or V8's 16 GiB for Memory64. */
-export function maximumBytes(bits: AddressBits): number {
-  return bits === 64 ? 16 * 2 ** 30 : 2 ** 32;
-}
-
-/** A memory of at least `initial` bytes. Fixed in size when `maximum` equals `initial`. */
-export function makeMemory(initial: number, maximum: number, shared: boolean, bits: AddressBits): WebAssembly.Memory {
-  const descriptor = {
-    initial: toAddress(Math.ceil(initial / PAGE), bits),
-    maximum: toAddress(Math.ceil(maximum / PAGE), bits),
-    shared,
-    ...(bits === 64 ? { address: "i64" } : {}),
-  };
-  return new WebAssembly.Memory(descriptor as unknown as WebAssembly.MemoryDescriptor);
+/** A C array of pointers, little-endian, as the 32-bit words that it is in memory. */
+export function pointerTable(pointers: readonly number[], bits: AddressBits): Uint32Array {
+  if (bits === 32) return Uint32Array.from(pointers);
+  return new Uint32Array(BigUint64Array.from(pointers, (pointer) => BigInt(pointer)).buffer);
 }

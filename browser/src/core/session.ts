@@ -62,7 +62,8 @@ export class Session {
   }
 
   get isa(): string {
-    return this.core.isa;
+    const { isa, build } = this.core;
+    return build.address === 64 ? `${isa}, 64-bit` : isa;
   }
 
   /** Of the WASM memory, which holds this session only. */
@@ -93,8 +94,8 @@ export class Session {
 
   shape(name: string): number[] {
     const { abi } = this.core;
+    this.address(name);
     return this.core.withArrays([name], (n) => {
-      if (abi.tabgpt_tensor_data(this.#pointer, n!) === 0) throw new TabgptError(`there is no tensor "${name}"`);
       const ndim = abi.tabgpt_tensor_ndim(this.#pointer, n!);
       return Array.from({ length: ndim }, (_, axis) => abi.tabgpt_tensor_dim(this.#pointer, n!, axis));
     });
@@ -114,10 +115,15 @@ export class Session {
     view.set(values);
   }
 
-  #view(name: string): Float32Array {
+  /** Where a tensor lies in the memory. */
+  address(name: string): number {
     const pointer = this.core.withArrays([name], (n) => this.core.abi.tabgpt_tensor_data(this.#pointer, n!));
     if (pointer === 0) throw new TabgptError(`there is no tensor "${name}"`);
-    return this.core.floats(pointer, this.shape(name).reduce((product, size) => product * size, 1));
+    return pointer;
+  }
+
+  #view(name: string): Float32Array {
+    return this.core.floats(this.address(name), this.shape(name).reduce((product, size) => product * size, 1));
   }
 
   get stepNumber(): number {

@@ -31,10 +31,11 @@ async function offers(engines: Engines, features: Features, checked: string): Pr
       const build = BUILDS.find(({ name }) => name === stage.build)!;
       const threads = Math.min(stage.threads ?? 1, threadLimit(features));
       const lacks = threads < (stage.threads ?? 1) ? "this machine has one core" : obstacle(build, features);
-      found.push({ stage, engine: { build: build.name, threads, gpu: false, kernels: "", checked: "" }, obstacle: lacks, note: "" });
+      const engine: Engine = { build: build.name, width: "auto", threads, gpu: false, kernels: "", checked: "" };
+      found.push({ stage, engine, obstacle: lacks, note: "" });
     } else if (stage.host === "gpu") {
       const { usable, reason } = await engines.gpu(checked);
-      const engine = { build: BUILDS[0]!.name, threads: 1, gpu: true, kernels: "", checked };
+      const engine: Engine = { build: BUILDS[0]!.name, width: "auto", threads: 1, gpu: true, kernels: "", checked };
       found.push({ stage, engine, obstacle: usable ? "" : reason, note: usable ? reason : "" });
     }
   }

@@ -4,11 +4,11 @@
 import {
   chooseBuild,
   detectFeatures,
-  memoryObstacle,
   messageOf,
   threadLimit,
   usableBuilds,
   type Features,
+  type Width,
 } from "../core/index.ts";
 import type { RunInfo } from "../checkpoint/info.ts";
 import { corpusFromBytes, corpusProblem, DEFAULT_CORPUS, type Corpus } from "../corpus.ts";
@@ -38,7 +38,7 @@ export class Choice {
   corpusError = $state("");
   /** What is still to be chosen. */
   corpusHint = $state("");
-  engine = $state<Engine>({ build: "scalar", threads: 1, gpu: false, kernels: "", checked: "" });
+  engine = $state<Engine>({ build: "scalar", width: "auto", threads: 1, gpu: false, kernels: "", checked: "" });
   prompt = $state(DEFAULT_PROMPT);
   stopText = $state("");
 
@@ -62,7 +62,7 @@ export class Choice {
   lengthProblem = $derived(
     this.facts && !this.problems.ctx ? corpusProblem(this.facts.tokens, this.values.ctx as number) : "",
   );
-  memoryProblem = $derived(this.plan && !this.engine.gpu ? memoryObstacle(this.plan.memory, this.engine.threads, 32) : "");
+  memoryProblem = $derived(this.plan?.problem ?? "");
   recipeValid = $derived(Object.keys(this.problems).length === 0);
   /** A run of this would start. */
   valid = $derived(
@@ -88,7 +88,7 @@ export class Choice {
     const features = await detectFeatures();
     const { build, threads, reason } = chooseBuild(features);
     this.features = features;
-    this.engine = { build: build.name, threads, gpu: false, kernels: "", checked: recall(CHECKED) };
+    this.engine = { build: build.name, width: "auto", threads, gpu: false, kernels: "", checked: recall(CHECKED) };
     this.engineReason = reason;
   }
 
@@ -177,6 +177,11 @@ export class Choice {
 
   setThreads(threads: number): void {
     this.engine.threads = threads;
+    this.replan();
+  }
+
+  setWidth(width: Width): void {
+    this.engine.width = width;
     this.replan();
   }
 

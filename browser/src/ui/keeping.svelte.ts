@@ -60,9 +60,7 @@ export class Keeping {
   async upload(list: FileList): Promise<void> {
     const { client, choice, run, notices } = this.#with;
     await this.#doing("Reading the upload", async () => {
-      const files = await Promise.all(
-        [...list].map(async (file) => ({ name: file.name, bytes: new Uint8Array(await file.arrayBuffer()) })),
-      );
+      const files = [...list].map((file) => ({ name: file.name, file }));
       run.reset();
       await client.renew();
       this.saved = await client.request("load", { files, engine: { ...choice.engine } });

@@ -69,7 +69,8 @@ export class Lab {
   async resume(): Promise<void> {
     const { engine } = this.choice;
     const had = this.run.host?.engine;
-    const isSame = had?.gpu === engine.gpu && (engine.gpu ? had.kernels === engine.kernels : had.build === engine.build && had.threads === engine.threads);
+    const isOnCpu = had?.build === engine.build && had.width === engine.width && had.threads === engine.threads;
+    const isSame = had?.gpu === engine.gpu && (engine.gpu ? had.kernels === engine.kernels : isOnCpu);
     if (isSame || this.run.unsaved) await this.run.resume();
     else await this.continueSaved();
   }

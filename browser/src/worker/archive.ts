@@ -7,16 +7,17 @@ import {
   MODEL_FILE,
   readCheckpoint,
   readInfo,
+  verify,
   writeCheckpoint,
   type Checkpoint,
-  type FileParts,
   type Files,
 } from "../checkpoint/checkpoint.ts";
+import type { Bytes, FileSource } from "../checkpoint/safetensors.ts";
 import { openStore, type Kept, type RunStore } from "../checkpoint/store.ts";
 import { isZip, unzipFiles, zipFiles } from "../checkpoint/zip.ts";
 import type { Corpus } from "../corpus.ts";
 import { fromJsonl } from "./metrics.ts";
-import type { SavedRun } from "./protocol.ts";
+import type { SavedRun, Upload } from "./protocol.ts";
 
 const LOCK = "tabgpt-run";
 /** A run's worker that has just been ended gives its lock back within this. */
@@ -105,12 +106,12 @@ export class Archive {
     const files = await persistently(() => this.#store.read());
     const model = files.get(MODEL_FILE);
     if (!model) throw new TabgptError("there is no saved run to download; train one first");
-    const { info } = await readInfo(new Blob([model]));
-    return pack([...files].map(([name, bytes]) => ({ name, parts: [bytes] })), info.step);
+    const { info } = await readInfo(model);
+    return pack([...files].map(([name, blob]) => ({ name, size: blob.size, parts: piecesOf(blob) })), info.step);
   }
 
   /** The same of a run that is not saved. */
-  zipOf(checkpoint: Checkpoint): Packed {
+  zipOf(checkpoint: Checkpoint): Promise<Packed> {
     return pack(writeCheckpoint(checkpoint, this.#producer), checkpoint.info.step);
   }
 }
@@ -120,11 +121,16 @@ interface Packed {
   blob: Blob;
 }
 
-function pack(files: FileParts, step: number): Packed {
-  return {
-    name: `tabgpt-step-${String(step).padStart(6, "0")}.zip`,
-    blob: new Blob(zipFiles(files), { type: "application/zip" }),
-  };
+async function pack(files: FileSource[], step: number): Promise<Packed> {
+  return { name: `tabgpt-step-${String(step).padStart(6, "0")}.zip`, blob: await zipFiles(files) };
+}
+
+const PIECE_BYTES = 2 ** 26;
+
+async function* piecesOf(blob: Blob): AsyncGenerator<Bytes> {
+  for (let at = 0; at < blob.size; at += PIECE_BYTES) {
+    yield new Uint8Array(await blob.slice(at, at + PIECE_BYTES).arrayBuffer());
+  }
 }
 
 /** Another tab may put a save in another's place between its listing and its reading. */
@@ -159,12 +165,14 @@ function holdLock(patienceMs: number): Promise<boolean> {
 }
 
 /** A checkpoint from uploaded files: one zip, or a model file with or without its companions. */
-export function uploadedCheckpoint(uploads: { name: string; bytes: Uint8Array<ArrayBuffer> }[]): Checkpoint {
+export async function uploadedCheckpoint(uploads: Upload[]): Promise<Checkpoint> {
   const files: Files = new Map();
-  for (const { name, bytes } of uploads) {
-    if (bytes.length === 0) throw new TabgptError(`${name} is empty`);
-    if (isZip(bytes)) for (const [inner, data] of unzipFiles(bytes)) files.set(inner, data);
-    else files.set(uploads.length === 1 && name.endsWith(".safetensors") ? MODEL_FILE : name, bytes);
+  for (const { name, file } of uploads) {
+    if (file.size === 0) throw new TabgptError(`${name} is empty`);
+    if (await isZip(file)) for (const [inner, data] of await unzipFiles(file)) files.set(inner, data);
+    else files.set(uploads.length === 1 && name.endsWith(".safetensors") ? MODEL_FILE : name, file);
   }
-  return readCheckpoint(files);
+  const checkpoint = await readCheckpoint(files);
+  await verify(checkpoint);
+  return checkpoint;
 }

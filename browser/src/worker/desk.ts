@@ -2,7 +2,7 @@
  * @file The worker's handlers, one a command: they hold what the worker holds (corpus, session, run).
  */
 import { messageOf, NotFiniteError, TabgptError } from "../core/index.ts";
-import type { Checkpoint } from "../checkpoint/checkpoint.ts";
+import { inMemory, type Checkpoint } from "../checkpoint/checkpoint.ts";
 import type { RunInfo } from "../checkpoint/info.ts";
 import type { Kept } from "../checkpoint/store.ts";
 import { DeviceLostError } from "../gpu/errors.ts";
@@ -17,7 +17,7 @@ import { generate } from "./sampler.ts";
 import type { Awaitable, RunSession } from "./session.ts";
 import { Trainer } from "./trainer.ts";
 import { Turns } from "./turns.ts";
-import { readMoments, readWeights, refuseWhatIsNotFinite, setMoments, setWeights } from "./weights.ts";
+import { momentsIn, setMoments, setWeights, weightsIn } from "./weights.ts";
 
 const PRODUCER = "tabgpt (browser)";
 
@@ -108,7 +108,8 @@ export class Desk implements Handlers {
   }
 
   async continue({ engine, corpus, live }: Request<"continue">): Promise<null> {
-    const { info, weights, moments, metrics } = await this.#need(this.#archive).read();
+    const saved = await this.#need(this.#archive).read();
+    const { info, moments, metrics } = saved;
     const { train, run } = info;
     if (!train || !run || !moments) {
       throw new TabgptError("the saved model came without a recipe or optimizer state, so it can be sampled, not trained on");
@@ -116,7 +117,7 @@ export class Desk implements Handlers {
     const text = await this.#corpusOf(info, corpus);
     const tokenizer = tokenizerFrom(info.tokenizer);
     const tokens = info.tokenizer.kind === "byte" ? Uint32Array.from(text.raw) : tokenizer.encode(textOf(text));
-    this.#fill = filling({ info, weights, moments, metrics });
+    this.#fill = filling(engine.gpu ? await inMemory(saved) : saved);
     await this.#train({ ...info, train, run }, { tokens, tokenizer, corpus: text, lines: fromJsonl(metrics), live, engine });
     return null;
   }
@@ -191,7 +192,7 @@ export class Desk implements Handlers {
 
   async load({ files, engine }: Request<"load">): Promise<SavedRun> {
     const archive = this.#need(this.#archive);
-    const checkpoint = uploadedCheckpoint(files);
+    const checkpoint = await uploadedCheckpoint(files);
     await this.#openInfer(checkpoint, engine);
     if (!(await archive.write(checkpoint, null))) throw new TabgptError(`${BUSY} Close that tab, then upload again.`);
     return (await archive.describe())!;
@@ -286,22 +287,22 @@ export class Desk implements Handlers {
     return false;
   }
 
-  /** Kept in memory too where the session can be lost. */
+  /** Kept in memory where the session can be lost; else its tensors are copied one by one while they are written. */
   async #checkpointOf(trainer: Trainer): Promise<Checkpoint> {
     await trainer.settle();
     const { session, lines, info } = trainer;
-    const [weights, moments] = [await readWeights(session), await readMoments(session)];
-    refuseWhatIsNotFinite([...weights, ...moments]);
-    const checkpoint = { info, weights, moments, metrics: toJsonl(lines) };
-    if (session.canBeLost) this.#fill = filling(checkpoint);
-    return checkpoint;
+    const checkpoint = { info, weights: weightsIn(session), moments: momentsIn(session), metrics: toJsonl(lines) };
+    if (!session.canBeLost) return checkpoint;
+    const held = await inMemory(checkpoint);
+    this.#fill = filling(held);
+    return held;
   }
 }
 
 function filling({ info, weights, moments }: Checkpoint): Fill {
-  return (session) => {
-    setWeights(session, weights);
-    if (moments) setMoments(session, moments);
+  return async (session) => {
+    await setWeights(session, weights);
+    if (moments) await setMoments(session, moments);
     session.stepNumber = info.step;
   };
 }

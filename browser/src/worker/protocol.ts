@@ -4,7 +4,7 @@
  * The page sends commands; each is answered once, under its id, by "done" or "failed". What happens by
  * itself (a step, an evaluation, an autosave) comes as events. The worker holds one session at a time.
  */
-import type { MemoryPlan, Sampling } from "../core/index.ts";
+import type { MemoryPlan, Sampling, Width } from "../core/index.ts";
 import type { RunInfo } from "../checkpoint/info.ts";
 import type { Kept } from "../checkpoint/store.ts";
 import type { Corpus } from "../corpus.ts";
@@ -13,6 +13,8 @@ import type { Values } from "../presets.ts";
 export interface Engine {
   /** Name of a WASM build, for when it is the CPU's turn. */
   build: string;
+  /** Whether a 32-bit one or its 64-bit twin runs. */
+  width: Width;
   threads: number;
   /** On the GPU instead. */
   gpu: boolean;
@@ -62,6 +64,10 @@ export interface PlanFacts {
   hostBytes: number;
   /** Learning rate at `curveSteps` evenly spread steps, first and last included. */
   curve: number[];
+  /** Width of the WASM build that would run it. */
+  bits: 32 | 64;
+  /** Why it cannot be had here, before anything is allocated; "" where it can. */
+  problem: string;
 }
 
 /** The saved run's card. */
@@ -75,6 +81,11 @@ export interface SavedRun {
   /** Newest validation loss, null where there was none. */
   valLoss: number | null;
   savedAt: number;
+}
+
+export interface Upload {
+  name: string;
+  file: Blob;
 }
 
 export interface Opened {
@@ -108,7 +119,7 @@ export interface Commands {
   /** One zip: of the run as it stands now, or of the saved one, saved first where there is a run. */
   download: { request: { which: "run" | "saved" }; reply: { name: string; blob: Blob } };
   /** Replaces the saved run by uploaded files, after checking every tensor. */
-  load: { request: { files: { name: string; bytes: Uint8Array<ArrayBuffer> }[]; engine: Engine }; reply: SavedRun };
+  load: { request: { files: Upload[]; engine: Engine }; reply: SavedRun };
   delete: { request: null; reply: null };
 }
 

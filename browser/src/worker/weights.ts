@@ -13,7 +13,7 @@ function parameterNames(session: RunSession): string[] {
 }
 
 /** Copies `tensors` into those of the session's tensors that `wanted` names: all, and no other. */
-function setTensors(session: RunSession, wanted: string[], tensors: NamedTensor[], what: string): void {
+async function setTensors(session: RunSession, wanted: string[], tensors: NamedTensor[], what: string): Promise<void> {
   const given = new Map(tensors.map((tensor) => [tensor.name, tensor]));
   for (const name of wanted) {
     const tensor = given.get(name);
@@ -26,36 +26,43 @@ function setTensors(session: RunSession, wanted: string[], tensors: NamedTensor[
   }
   const [extra] = given.keys();
   if (extra !== undefined) throw new TabgptError(`the ${what} holds the tensor "${extra}", which this model lacks`);
-  for (const { name, values } of tensors) session.setTensor(name, values);
+  for (const { name, read } of tensors) session.setTensor(name, await read());
 }
 
-export function setWeights(session: RunSession, weights: NamedTensor[]): void {
-  setTensors(session, parameterNames(session), weights, "checkpoint");
+export function setWeights(session: RunSession, weights: NamedTensor[]): Promise<void> {
+  return setTensors(session, parameterNames(session), weights, "checkpoint");
 }
 
-export function setMoments(session: RunSession, moments: NamedTensor[]): void {
-  setTensors(session, session.names().filter((name) => MOMENT.test(name)), moments, "optimizer's file");
+export function setMoments(session: RunSession, moments: NamedTensor[]): Promise<void> {
+  return setTensors(session, session.names().filter((name) => MOMENT.test(name)), moments, "optimizer's file");
 }
 
-async function read(session: RunSession, names: string[]): Promise<NamedTensor[]> {
-  const tensors: NamedTensor[] = [];
-  for (const name of names) tensors.push({ name, shape: session.shape(name), values: await session.tensor(name) });
-  return tensors;
+/**
+ * The session's own, copied one by one as they are written. A step of finite loss and gradients may still
+ * end in weights or moments that overflowed: reading one throws NotFiniteError.
+ */
+function tensorsIn(session: RunSession, names: string[]): NamedTensor[] {
+  return names.map((name) => ({
+    name,
+    shape: session.shape(name),
+    read: async () => {
+      const values = await session.tensor(name);
+      refuseWhatIsNotFinite(name, values);
+      return values;
+    },
+  }));
 }
 
-/** A step of finite loss and gradients may still end in weights or moments that overflowed. Throws NotFiniteError. */
-export function refuseWhatIsNotFinite(tensors: NamedTensor[]): void {
-  for (const { name, values } of tensors) {
-    for (let i = 0; i < values.length; i++) {
-      if (values[i]! - values[i]! !== 0) throw new NotFiniteError(`tensor "${name}" holds ${values[i]} at element ${i}`);
-    }
+function refuseWhatIsNotFinite(name: string, values: Float32Array): void {
+  for (let i = 0; i < values.length; i++) {
+    if (values[i]! - values[i]! !== 0) throw new NotFiniteError(`tensor "${name}" holds ${values[i]} at element ${i}`);
   }
 }
 
-export function readWeights(session: RunSession): Promise<NamedTensor[]> {
-  return read(session, parameterNames(session));
+export function weightsIn(session: RunSession): NamedTensor[] {
+  return tensorsIn(session, parameterNames(session));
 }
 
-export function readMoments(session: RunSession): Promise<NamedTensor[]> {
-  return read(session, session.names().filter((name) => MOMENT.test(name)));
+export function momentsIn(session: RunSession): NamedTensor[] {
+  return tensorsIn(session, session.names().filter((name) => MOMENT.test(name)));
 }
