@@ -14,12 +14,12 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, BrowserContext
 from record import ROOT
 
 sys.path.insert(0, str(ROOT / "tests"))
 
-from lab_browser import launch_chromium
+from lab_browser import launch_chromium, launch_with_profile
 
 WORKERS = Path(__file__).resolve().parent / "tab"
 WASM = ROOT / "browser/public/wasm"
@@ -34,6 +34,10 @@ ASK = """([name, job]) => new Promise((resolve, reject) => {
   worker.onerror = ({ message }) => reject(new Error(message || `the worker ${name} did not load`));
   worker.postMessage(job);
 })"""
+
+
+VERSION = """navigator.userAgentData.getHighEntropyValues(['uaFullVersion'])
+  .then(({ uaFullVersion }) => uaFullVersion)"""
 
 
 class IsolatedHost(SimpleHTTPRequestHandler):
@@ -91,15 +95,29 @@ def serve(folder: Path) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def open_page(workers: Sequence[str], files: Mapping[str, Path] | None = None) -> Iterator[TabPage]:
-    """Builds and serves a site in a temporary folder, and opens it in a browser of its own."""
-    with launch_chromium() as browser, open_in(browser, workers, files) as page:
+def open_page(
+    workers: Sequence[str], files: Mapping[str, Path] | None = None, flags: Sequence[str] = ()
+) -> Iterator[TabPage]:
+    """Builds and serves a site in a temporary folder, and opens it in a browser of its own.
+
+    flags are that Chromium's switches.
+    """
+    with launch_chromium(*flags) as browser, open_in(browser, workers, files) as page:
+        yield page
+
+
+@contextlib.contextmanager
+def open_with_profile(workers: Sequence[str], profile: str) -> Iterator[TabPage]:
+    """The same in a browser whose profile lies in a folder, and a page's private files with it."""
+    with launch_with_profile(profile) as context, open_in(context, workers) as page:
         yield page
 
 
 @contextlib.contextmanager
 def open_in(
-    browser: Browser, workers: Sequence[str], files: Mapping[str, Path] | None = None
+    browser: Browser | BrowserContext,
+    workers: Sequence[str],
+    files: Mapping[str, Path] | None = None,
 ) -> Iterator[TabPage]:
     """The same in a browser that is open."""
     with tempfile.TemporaryDirectory() as name:
@@ -109,5 +127,5 @@ def open_in(
             page.goto(address)
             if not page.evaluate("crossOriginIsolated"):
                 raise RuntimeError("the page is not isolated: no threads and a coarse clock")
-            yield TabPage(page, f"Chromium {browser.version}")
+            yield TabPage(page, f"Chromium {page.evaluate(VERSION)}")
             page.close()

@@ -99,7 +99,7 @@ class TabSession:
 
 
 @contextmanager
-def open_tab() -> Iterator[TabPage]:
-    """A page with the worker of sessions."""
-    with open_page([WORKER]) as page:
+def open_tab(*flags: str) -> Iterator[TabPage]:
+    """A page with the worker of sessions, in a Chromium with these switches."""
+    with open_page([WORKER], flags=flags) as page:
         yield page
