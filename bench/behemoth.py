@@ -198,8 +198,8 @@ def life(where: str, ask: Ask, peak: Callable[[], int], recipe: Recipe) -> dict[
         "load_s": loaded["seconds"],
         "held_bytes_freed": loaded["heapBytesBetween"],
         "held_bytes_closed": closed["heapBytes"],
-        "peak_bytes_training": trained_peak,
-        "peak_bytes_saving": saved_peak,
+        "training_peak_bytes": trained_peak,
+        "saving_peak_bytes": saved_peak,
         "peak_bytes": peak(),
     }
 
@@ -209,7 +209,7 @@ def verdict(results: list[dict[str, Any]], needs_64: bool) -> tuple[bool, str]:
     core, *others = results
     worst = max(relative(row["losses"], core["losses"]) for row in others)
     exact = all(row["loss_after_load"] == row["losses"][-1] for row in others)
-    memory = max(row["peak_bytes"] / row["peak_bytes_training"] for row in others)
+    memory = max(row["peak_bytes"] / row["training_peak_bytes"] for row in others)
     freed = max(row["held_bytes_closed"] / row["plan_bytes"] for row in others)
     refused = all(row["refused_32"] and all(row["forced_32"]) for row in others)
     ok = bool(worst <= LOSS_BOUND and exact and memory <= MEMORY_BOUND and freed < 0.01)

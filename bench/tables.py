@@ -192,6 +192,57 @@ def gpu_counts() -> str:
     return f"{table}\nCounted, not timed; the floor is a GPU's of {gpu}.\n" + source(data)
 
 
+def memory64() -> str:
+    """Speed of a step in 64-bit memory against 32-bit, with bounds checks and without."""
+    data = record.read("memory64")
+    rows = data["results"]
+    table = "| kernels | 64-bit / 32-bit | the same without V8's bounds checks |\n|---|---|---|\n"
+    for kernels in dict.fromkeys(row["kernels"] for row in rows):
+        cells = [
+            ratio(row for row in rows if (row["kernels"], row["bounds_checks"]) == (kernels, kept))
+            for kept in (True, False)
+        ]
+        table += f"| {kernels} | " + " | ".join(cells) + " |\n"
+    table += (
+        f"\nSpeed of a training step of `{rows[0]['preset']}` on {rows[0]['threads']} threads in a"
+        " tab, above 1 the 64-bit build is faster: medians of pair ratios (quartiles).\n"
+    )
+    return table + source(data)
+
+
+def behemoth() -> str:
+    """The largest preset's life: natively, in Node and in a tab."""
+    data = record.read("behemoth")
+    rows = data["results"]
+
+    def cell(row: Row, key: str) -> str:
+        if key not in row:
+            return ""
+        value = row[key]
+        if key == "losses":
+            return ", ".join(f"{loss:.6f}" for loss in value)
+        if isinstance(value, list):
+            value = statistics.median(value)
+        return f"{value / 2**30:.2f}" if key.endswith("bytes") else f"{value:.1f}"
+
+    lines = {
+        "allocate_s": "seconds to allocate and zero it",
+        "step_s": "seconds a step",
+        "losses": "losses of the first steps",
+        "save_s": "seconds to save it, with AdamW's moments",
+        "checkpoint_bytes": "GiB saved",
+        "load_s": "seconds to load it again",
+        "training_peak_bytes": "GiB of memory, the most while it trains",
+        "peak_bytes": "GiB of memory, the most at all",
+    }
+    table = "| | " + " | ".join(row["where"] for row in rows) + " |\n"
+    table += "|---" * (len(rows) + 1) + "|\n"
+    for key, name in lines.items():
+        table += f"| {name} | " + " | ".join(cell(row, key) for row in rows) + " |\n"
+    parameters, verdict = rows[-1]["parameters"], data["verdict"]["why"]
+    return f"{table}\n{parameters:,} parameters, 2 threads: {verdict}.\n" + source(data)
+
+
 FIGURES: dict[str, Callable[[], str]] = {
     "learns": learns,
     "lr-sweep": lr_sweep,
@@ -202,6 +253,8 @@ FIGURES: dict[str, Callable[[], str]] = {
     "matmul-peers": matmul_peers,
     "step-sizes": step_sizes,
     "gpu-counts": gpu_counts,
+    "memory64": memory64,
+    "behemoth": behemoth,
 }
 
 
