@@ -44,6 +44,7 @@ def test_a_sweep_ends_in_a_table_and_a_record(bench: BenchPage, tmp_path: Path) 
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     assert bench.wait() == "done"
+    expect(page.get_by_role("button", name="Measure this GPU")).to_be_focused()
 
     rows = page.locator(f"[data-testid=results] tr[data-case='{CASE}']")
     record = bench.download(tmp_path)
