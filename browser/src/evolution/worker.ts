@@ -31,7 +31,8 @@ async function offers(engines: Engines, features: Features, checked: string): Pr
       const build = BUILDS.find(({ name }) => name === stage.build)!;
       const threads = Math.min(stage.threads ?? 1, threadLimit(features));
       const lacks = threads < (stage.threads ?? 1) ? "this machine has one core" : obstacle(build, features);
-      const engine: Engine = { build: build.name, width: "auto", threads, gpu: false, kernels: "", checked: "" };
+      const width = build.address === 64 ? "64" : "32";
+      const engine: Engine = { build: build.name, width, threads, gpu: false, kernels: "", checked: "" };
       found.push({ stage, engine, obstacle: lacks, note: "" });
     } else if (stage.host === "gpu") {
       const { usable, reason } = await engines.gpu(checked);
