@@ -10,27 +10,16 @@ import datetime
 import json
 import os
 import platform
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import jsonschema
+from tabgpt.sweep.origin import commit, cpu_name
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORDS = Path(__file__).resolve().parent / "records"
 SCHEMA = json.loads((Path(__file__).resolve().parent / "schema.json").read_text())
-
-
-def cpu_name() -> str:
-    """The processor's model name; the architecture where the system does not tell."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
 
 
 def machine(**extra: Any) -> dict[str, Any]:
@@ -42,18 +31,6 @@ def machine(**extra: Any) -> dict[str, Any]:
         "python": platform.python_version(),
         **extra,
     }
-
-
-def commit() -> str:
-    """The checkout's commit, with `+dirty` where tracked source files differ from it."""
-
-    def git(*arguments: str) -> str:
-        return subprocess.run(
-            ["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True
-        ).stdout.strip()
-
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!bench/records")
-    return git("rev-parse", "--short=12", "HEAD") + ("+dirty" if changed else "")
 
 
 def write(

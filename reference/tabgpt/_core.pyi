@@ -114,7 +114,7 @@ class GpuOp:
         """Values of one of "inputs", as many as the plan's tensor has."""
 
     def check(self, variants: str, name: str, got: NDArray[np.float32]) -> float:
-        """Largest error of one of "results" as a share of its bound; inf where one is not finite."""
+        """Largest error of a result as a share of its bound; inf where one is not finite."""
 
 def step_flops(config: Config) -> float:
     """Floating-point operations of one optimizer step's products."""

@@ -12,6 +12,7 @@ import typer
 
 from . import layout
 from .backends import BACKENDS
+from .cli_bench import app as bench_app
 from .cli_options import given_fields, with_fields
 from .config import DEFAULT_PRESET, ModelConfig, TrainConfig, preset, preset_names, preset_title
 from .errors import BackendError, ConfigError, TabgptError
@@ -24,6 +25,8 @@ app = typer.Typer(
     help="Train a GPT from scratch, here or in a browser tab (`tabgpt lab`).\n\n"
     "A first run: `tabgpt train --preset tiny --out run`, then `tabgpt sample run`.",
 )
+
+app.add_typer(bench_app, name="bench", rich_help_panel="The lab")
 
 Checkpoint = Annotated[
     Path,

@@ -33,6 +33,9 @@ DEFAULT_LIMITS = {
 """What WebGPU promises everywhere. wgpu's own default is all that the adapter has, which would hide
 a plan that other devices refuse."""
 
+_FEATURES = {"subgroup": "subgroups"}
+"""WebGPU's names for wgpu-native's own."""
+
 _ORDER = ("DiscreteGPU", "IntegratedGPU", "VirtualGPU", "Unknown", "CPU")
 
 
@@ -60,13 +63,15 @@ class Adapter:
     @property
     def features(self) -> set[str]:
         """By WebGPU's names."""
-        return set(self.handle.features)
+        return {_FEATURES.get(name, name) for name in self.handle.features}
 
     def device(self, limits: dict[str, int], features: Sequence[str] = ()) -> Any:
         """A device with WebGPU's default limits, `limits` before them; BackendError if refused."""
+        own_names = {name: own for own, name in _FEATURES.items()}
         try:
             return self.handle.request_device_sync(
-                required_limits=DEFAULT_LIMITS | limits, required_features=list(features)
+                required_limits=DEFAULT_LIMITS | limits,
+                required_features=[own_names.get(name, name) for name in features],
             )
         except Exception as error:
             raise BackendError(f"{self.name} gives no device: {error}") from error

@@ -44,8 +44,9 @@ class Executor:
     wgpu-py's `create_compute_pipeline_async` waits for each.
     """
 
-    def __init__(self, plan: dict[str, Any], device: Any) -> None:
+    def __init__(self, plan: dict[str, Any], device: Any, owns_device: bool = True) -> None:
         self._device = device
+        self._owns_device = owns_device
         self._buffers: list[Any] = []
         self._readback: Readback | None = None
         self._names = [buffer["name"] for buffer in plan["buffers"]]
@@ -172,13 +173,31 @@ class Executor:
                 self._encode(encoder, commands[begin : begin + ENTRIES_A_SUBMIT])
                 self._device.queue.submit([encoder.finish()])
 
-    def _encode(self, encoder: Any, commands: list[Command]) -> None:
+    def run_timed(self, program: str, calls: int, stamps: Any) -> None:
+        """Submits dispatches `calls` times over, as one pass between two timestamps.
+
+        stamps: a query set of two, or None. BackendError for a program that clears or copies.
+        """
+        commands = self.programs[program]
+        if not all("pipeline" in command for command in commands):
+            raise BackendError(f"the program {program} does more than dispatch: time it as a whole")
+        with self._errors(f"the program {program}"):
+            encoder = self._device.create_command_encoder()
+            self._encode(encoder, commands * calls, stamps)
+            self._device.queue.submit([encoder.finish()])
+
+    def _encode(self, encoder: Any, commands: list[Command], stamps: Any = None) -> None:
         """Dispatches that follow each other share a pass; clears and copies stand between."""
+        between = stamps and {
+            "query_set": stamps,
+            "beginning_of_pass_write_index": 0,
+            "end_of_pass_write_index": 1,
+        }
         pass_ = None
         for command in commands:
             if "pipeline" in command:
                 if pass_ is None:
-                    pass_ = encoder.begin_compute_pass()
+                    pass_ = encoder.begin_compute_pass(timestamp_writes=between)
                 pass_.set_pipeline(self._pipelines[command["pipeline"]][0])
                 pass_.set_bind_group(0, command["group"])
                 pass_.dispatch_workgroups(*command["grid"])
@@ -253,4 +272,5 @@ class Executor:
             self._readback.destroy()
         self._buffers, self._groups, self._pipelines = [], {}, []
         self.programs = {}
-        self._device.destroy()
+        if self._owns_device:
+            self._device.destroy()
