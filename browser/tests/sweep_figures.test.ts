@@ -48,6 +48,7 @@ test("the fastest kernel is one that training offers, over the cases that all ra
   const rows = [NAIVE, FAST, WRONG, row({ ...other, wall_s: [1e-3] }), row({ ...other, variant: "vec4", wall_s: [3e-3] })];
   expect(fastestOf(rows, [kernel("naive"), kernel("vec4"), kernel("odd")]).get("matmul")).toBe("vec4");
   expect(fastestOf(rows, [kernel("naive"), kernel("vec4", false)]).get("matmul")).toBe("naive");
+  expect(fastestOf(rows, [kernel("naive"), { ...kernel("vec4"), feature: "shader-f16" }]).get("matmul")).toBe("naive");
   expect(fastestOf([WRONG], [kernel("odd")]).has("matmul")).toBe(false);
 });
 

@@ -14,6 +14,11 @@ export function withFeatures(choice: string, features: Iterable<string>): string
   return [choice, ...[...features].map((feature) => `feature=${feature}`)].filter((word) => word !== "").join(" ");
 }
 
+/** Offered for training, in float32: what rounds to f16 is for those who ask for it by name. */
+export function isAutomatic({ training, feature }: Variant): boolean {
+  return training && feature !== "shader-f16";
+}
+
 /** Whether the core offers all of a choice for training, on a device with these features. */
 export function isOffered(choice: string, variants: readonly Variant[], features: readonly string[]): boolean {
   return choice.split(" ").every((word) => {

@@ -6,6 +6,7 @@ import type { Core } from "../core/index.ts";
 import { GpuClock, wallQuantum } from "../gpu/clock.ts";
 import type { OpenDevice } from "../gpu/gpu.ts";
 import { gpuVariants, type Variant } from "../gpu/handle.ts";
+import { isAutomatic } from "../gpu/kernels.ts";
 import { CASES, familyOf, RULES, sizeOf, STEP_GROUP, type Case, type Rules, type Selection } from "./definition.ts";
 import { seconds } from "./figures.ts";
 import { measureCase } from "./kernels.ts";
@@ -62,11 +63,11 @@ export async function runSweep({ open, core, selection, emit, isStopped, rules =
   }
 }
 
-/** By family, the kernel offered for training that needed the least time in all cases that each one ran. */
+/** By family, the float32 kernel offered for training that needed the least time in all cases that each one ran. */
 export function fastestOf(rows: readonly Row[], variants: readonly Variant[]): Map<string, string> {
   const fastest = new Map<string, string>();
   for (const family of new Set(variants.map((variant) => variant.family))) {
-    const names = variants.filter((variant) => variant.family === family && variant.training).map(({ name }) => name);
+    const names = variants.filter((variant) => variant.family === family && isAutomatic(variant)).map(({ name }) => name);
     const timeOf = (name: string, what: string): number | null => {
       const row = rows.find((candidate) => candidate.case === what && candidate.variant === name);
       return row ? seconds(row) : null;

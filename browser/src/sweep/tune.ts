@@ -7,7 +7,7 @@ import { checkGpu } from "../gpu/check.ts";
 import { GpuClock, wallQuantum } from "../gpu/clock.ts";
 import type { OpenDevice } from "../gpu/gpu.ts";
 import { gpuVariants, type Variant } from "../gpu/handle.ts";
-import { choiceText, withFeatures } from "../gpu/kernels.ts";
+import { choiceText, isAutomatic, withFeatures } from "../gpu/kernels.ts";
 import { familyOf, RULES, type Case, type Rules } from "./definition.ts";
 import { seconds } from "./figures.ts";
 import { measureCase } from "./kernels.ts";
@@ -67,7 +67,7 @@ export async function tune({ open, core, config, onCase, isStopped, check = chec
   const clock = await GpuClock.create(open.device);
   const rules = { timing: TIMING, bounds: RULES.bounds };
   const stage: Stage = { open, core, clock, wallQuantum: wallQuantum(), rules, isStopped, rates: new Map(), checks: new Map() };
-  const variants = gpuVariants(core).filter(({ training }) => training);
+  const variants = gpuVariants(core).filter(isAutomatic);
   const cases = modelCases(config);
   const rows: Row[] = [];
   try {
