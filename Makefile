@@ -34,7 +34,7 @@ PY_DIRS := reference tests wasm bench .ci
 # Passed on to each measurement: --quick shows that they work and writes no record.
 BENCH_ARGS ?=
 # Every measurement of speed, in the order in which they run.
-BENCHES := matmul_native step_torch matmul_tab matmul_peers step_tab step_threads step_sizes generation kernels_tab
+BENCHES := matmul_native step_torch matmul_tab matmul_peers step_tab step_threads step_sizes generation memory64 kernels_tab
 
 .PHONY: lab test lint bench bench-evolution measure setup env native emscripten wasm npm peers corpus check site chromium vulkan clean help
 

@@ -100,6 +100,35 @@ def in_its_own_process(work: Callable[[str], dict[str, Any]], name: str) -> dict
         return pool.submit(work, name).result()
 
 
+def processes() -> dict[int, tuple[int, str]]:
+    """Parent and command line by process."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            found[int(folder.name)] = parent, (folder / "cmdline").read_text().replace("\0", " ")
+    return found
+
+
+def largest_peak(under: Callable[[int, str], bool]) -> int:
+    """Of all processes that are or come from one that `under` knows by its number and command."""
+    every = processes()
+
+    def belongs(process: int) -> bool:
+        while process in every:
+            parent, line = every[process]
+            if under(process, line):
+                return True
+            process = parent
+        return False
+
+    peaks = [0]
+    for process in filter(belongs, every):
+        with contextlib.suppress(OSError, AssertionError):
+            peaks.append(peak_bytes(process))
+    return max(peaks)
+
+
 @contextlib.contextmanager
 def in_node() -> Iterator[tuple[Ask, Callable[[], int], str]]:
     """What asks a Node process, its peak memory, and its name."""
@@ -118,33 +147,8 @@ def in_node() -> Iterator[tuple[Ask, Callable[[], int], str]]:
                     raise RuntimeError(answer["error"])
                 return answer["result"]
 
-            yield ask, lambda: peak_bytes(process.pid), "node"
+            yield ask, lambda: largest_peak(lambda number, _: number == process.pid), "node"
             sink.close()
-
-
-def processes() -> dict[int, tuple[int, str]]:
-    """Parent and command line by process."""
-    found = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            found[int(folder.name)] = parent, (folder / "cmdline").read_text().replace("\0", " ")
-    return found
-
-
-def renderers(profile: str) -> list[int]:
-    """The processes that hold the pages of the Chromium with this profile."""
-    every = processes()
-
-    def is_ours(process: int) -> bool:
-        while process in every:
-            parent, line = every[process]
-            if f"--user-data-dir={profile}" in line:
-                return True
-            process = parent
-        return False
-
-    return [p for p, (_, line) in every.items() if "--type=renderer" in line and is_ours(p)]
 
 
 @contextlib.contextmanager
@@ -156,7 +160,7 @@ def in_tab() -> Iterator[tuple[Ask, Callable[[], int], str]]:
     ):
         yield (
             lambda **job: page.ask("large", **job),
-            lambda: max(map(peak_bytes, renderers(profile))),
+            lambda: largest_peak(lambda _, line: f"--user-data-dir={profile}" in line),
             page.browser,
         )
 
@@ -200,7 +204,7 @@ def life(where: str, ask: Ask, peak: Callable[[], int], recipe: Recipe) -> dict[
         "held_bytes_closed": closed["heapBytes"],
         "training_peak_bytes": trained_peak,
         "saving_peak_bytes": saved_peak,
-        "peak_bytes": peak(),
+        "peak_bytes": max(saved_peak, peak()),
     }
 
 

@@ -18,6 +18,7 @@ import command  # noqa: E402
 import generation  # noqa: E402
 import kernels_tab  # noqa: E402
 import matmul_peers  # noqa: E402
+import memory64  # noqa: E402
 import pairs  # noqa: E402
 import record  # noqa: E402
 import step_sizes  # noqa: E402
@@ -73,6 +74,16 @@ def test_the_spread_is_the_slowest_size_over_the_fastest() -> None:
         "fastest": "b",
         "ratio": {"median": 2, "q1": pytest.approx(1.125), "q3": 2},
     }
+
+
+def test_64_bit_memory_is_compared_with_32_bit_and_without_bounds_checks(
+    measured: Callable[[ModuleType], Rows],
+) -> None:
+    rows = measured(memory64)
+    assert [(row["kernels"], row["bounds_checks"]) for row in rows] == [
+        (kernels, kept) for kernels in memory64.KERNELS for kept in (True, False)
+    ]
+    assert all(row["equal_losses"] for row in rows)
 
 
 def test_late_tokens_are_compared_with_early_ones(measured: Callable[[ModuleType], Rows]) -> None:
