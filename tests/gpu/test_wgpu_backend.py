@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -13,6 +14,7 @@ import tiny_run
 import vulkan
 from remote import ROOT
 from safetensors.numpy import load_file
+from trajectory import GPU_BOUND
 
 TRAIN = ("train", "--preset", "tiny", "--ctx", 8, "--n-head", 2, "--d-model", 8, "--batch", 2)
 
@@ -74,6 +76,21 @@ def test_command_trains_resumes_evaluates_and_samples(folder: Path) -> None:
     assert gpu == pytest.approx(cpu, rel=1e-5)
     write = ("sample", "whole", "--prompt", "The", "--temperature", 0, "--max-new-tokens", 30)
     assert tabgpt(folder, *write, "--backend", "wgpu") == tabgpt(folder, *write)
+
+
+def test_a_run_moves_between_cpu_and_gpu(folder: Path) -> None:
+    """With dropout and accumulation: on either it draws the same batches and masks."""
+    common = ("--corpus", "tiny.txt", "--schedule", "constant", "--dropout", 0.1)
+    common += ("--grad-accum", 3)
+    tabgpt(folder, *TRAIN, *common, "--backend", "native", "--out", "cpu", "--steps", 9)
+    tabgpt(folder, *TRAIN, *common, "--backend", "native", "--out", "both", "--steps", 3)
+    for backend, steps in (("wgpu", 6), ("native", 9)):
+        tabgpt(folder, "train", "--resume", "both", "--backend", backend, "--steps", steps)
+    cpu, both = (
+        [json.loads(line)["loss"] for line in (folder / run / "metrics.jsonl").open()]
+        for run in ("cpu", "both")
+    )
+    assert both == pytest.approx(cpu, rel=GPU_BOUND)
 
 
 SESSION = """
