@@ -1,8 +1,11 @@
-// out[M,N] = op(A) op(B) with the epilogue of matmul.wgsl: a thread an element, straight from storage.
+// out[M,N] = op(A) op(B) with the epilogue of matmul_epilogue.wgsl: a thread an element, straight from storage.
 // Grid [ceil(N/16), ceil(M/16), 1]. Kept as the reference of the others.
 //! include math.wgsl
 //! include gelu.wgsl
 //! include matmul.wgsl
+//! include matmul_epilogue.wgsl
+//! include matmul_scalar.wgsl
+//! include matmul_f32.wgsl
 
 // K is summed in blocks of this many, so that the error grows with BLOCK + K/BLOCK, not with K.
 const BLOCK: u32 = 64u;

@@ -1,51 +1,17 @@
-// out[M,N] = op(A) op(B) with the epilogue of matmul.wgsl: a workgroup a 16 x 16 tile of out, through tiles in workgroup memory.
+// out[M,N] = op(A) op(B) with the epilogue of matmul_epilogue.wgsl: a workgroup a 16 x 16 tile of out, through tiles in workgroup memory.
 // Grid [ceil(N/16), ceil(M/16), 1].
+// A step of 16 of K moves 2 KiB from storage and makes 8,192 flops of it: 4 a byte. A thread reads 2 words of workgroup
+// memory for 2 flops.
 //! include math.wgsl
 //! include gelu.wgsl
 //! include matmul.wgsl
-
-const TILE: u32 = 16u;
-var<workgroup> a_tile: array<f32, 256>;  // [m][k]
-var<workgroup> b_tile: array<f32, 256>;  // [k][n]
+//! include matmul_epilogue.wgsl
+//! include matmul_scalar.wgsl
+//! include matmul_f32.wgsl
+//! include tile16.wgsl
+alias Kept = f32;
 
 @compute @workgroup_size(16, 16)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_id) local: vec3<u32>) {
-  let m = group.y * TILE + local.y;
-  let n = group.x * TILE + local.x;
-  var total = 0.0;
-  for (var start = 0u; start < p.K; start = start + TILE) {
-    // Neighbouring threads read neighbouring words: along k, or along m where A is transposed; along n, or along k.
-    var a_m = local.y;
-    var a_k = local.x;
-    if (TRANS == 2u) {
-      a_m = local.x;
-      a_k = local.y;
-    }
-    var a = 0.0;
-    if (group.y * TILE + a_m < p.M && start + a_k < p.K) {
-      a = a_at(group.y * TILE + a_m, start + a_k);
-    }
-    a_tile[a_m * TILE + a_k] = a;
-    var b_k = local.y;
-    var b_n = local.x;
-    if (TRANS == 1u) {
-      b_k = local.x;
-      b_n = local.y;
-    }
-    var b = 0.0;
-    if (start + b_k < p.K && group.x * TILE + b_n < p.N) {
-      b = b_at(start + b_k, group.x * TILE + b_n);
-    }
-    b_tile[b_k * TILE + b_n] = b;
-    workgroupBarrier();
-    var sum = 0.0;  // of one tile: the error grows with 16 + K/16, not with K
-    for (var k = 0u; k < TILE; k = k + 1u) {
-      sum = sum + a_tile[local.y * TILE + k] * b_tile[k * TILE + local.x];
-    }
-    total = total + sum;
-    workgroupBarrier();  // before the tiles are overwritten
-  }
-  if (m < p.M && n < p.N) {
-    finish(m, n, total);
-  }
+  product_tile16(group, local);
 }

@@ -25,6 +25,13 @@ _TILE_EDGES = [
     *[(63, 64, 65), (65, 63, 33), (1, 65, 31), (65, 1, 17), (64, 128, 1), (17, 33, 4096)],
 ]
 
+# Rows of whole vectors of 4 (matmul_vec4), and K long enough to be split.
+_VECTOR_EDGES = {
+    "NN": [(1, 4, 4), (15, 68, 20), (63, 64, 12), (65, 132, 140)],
+    "NT": [(1, 1, 4), (17, 15, 20), (63, 65, 12), (65, 129, 140)],
+    "TN": [(4, 4, 1), (68, 20, 17), (64, 60, 15), (132, 68, 141)],
+}
+
 
 def _rows(kind: str, rng: np.random.Generator, *shape: int, scale: float) -> Array:
     """ "large": far beyond what exp can hold; "equal": one row again and again."""
@@ -76,7 +83,20 @@ GPU_CASES: list[Case] = [
         for size in ((17, 15, 33), (63, 65, 31))
         for epilogue in ("bias+gelu_tanh", "bias+dropout+residual", "accumulate")
     ],
-    *[Matmul("TN", *size, "accumulate") for size in ((15, 17, 33), (65, 64, 2049))],
+    *[Matmul("TN", *size, "accumulate") for size in ((15, 17, 33), (65, 64, 2049), (68, 64, 2049))],
+    *[Matmul(trans, *size) for trans, sizes in _VECTOR_EDGES.items() for size in sizes],
+    *[
+        Matmul("NN", 65, 68, 132, epilogue)
+        for epilogue in (
+            "bias",
+            "bias+gelu_tanh",
+            "bias+gelu_erf",
+            "bias+residual",
+            "bias+dropout+residual",
+            "accumulate",
+        )
+    ],
+    Matmul("NT", 33, 65, 132, "accumulate"),
     *[BiasBackward(*size) for size in ((17, 63), (1025, 65))],
     *[
         kind(R, C)

@@ -1,7 +1,7 @@
 """How each case of tests/cases.py is said in dispatches of shaders/'s kernels.
 
-`calls(case)` gives one `Call` for each way that the model uses: naive and tiled
-products, gradients added in place or from another buffer.
+`calls(case)` gives one `Call` for each way that there is: every product kernel that
+takes the size, gradients added in place or from another buffer.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from case_ends import (
     Philox,
     SumOfSquares,
 )
+from kernel_products import products
 from kernel_runner import Dispatch, elements, folded, unwritten
 from tabgpt.config import TrainConfig
 from tabgpt.optim import learning_rate
 
-MATMULS = ("matmul_naive", "matmul_tiled")
 ROW_CHUNKS = 64  # sums over rows run over at most this many chunks, of at least 16 rows
 SQUARES_CHUNK = 4096  # square_sums.wgsl
 STATS = 5  # floats of stats.wgsl
@@ -72,6 +72,8 @@ class Call:
     variant: str = ""
     finish: dict[str, Any] = field(default_factory=dict)
     """Output -> function of the tensor, where the kernel's result is another quantity."""
+    lost: Arrays = field(default_factory=dict)
+    """Output -> what this way may be off beyond the case's bound, being less exact."""
 
 
 def rows_per_chunk(rows: int) -> int:
@@ -94,47 +96,27 @@ def calls(case: Case) -> Iterator[Call]:
 
 @calls.register
 def _(case: Matmul) -> Iterator[Call]:
-    for kernel in MATMULS:
-        x = case.inputs()
+    for product in products(case):
         has_gelu = case.gelu != "none"
-        product = "product" if case.has("dropout") else "out"
-        tensors = {**UNUSED, **x}
+        result = "product" if case.has("dropout") else "out"
+        tensors = {**UNUSED, **case.inputs()}
         for name in ("product", "out", "pre_gelu"):
             tensors.setdefault(name, unwritten(case.M, case.N))
-        residual_here = case.has("residual") and not case.has("dropout")
-        grid = (-(-case.N // 16), -(-case.M // 16), 1)
-        dispatches = [
-            Dispatch(
-                kernel,
-                grid,
-                {"M": case.M, "N": case.N, "K": case.K},
-                {
-                    "A": "A",
-                    "B": "B",
-                    "bias": "bias" if case.has("bias") else "unused",
-                    "residual": "residual" if residual_here else "unused",
-                    "out": product,
-                    "pre_gelu": "pre_gelu" if has_gelu else "unused out",
-                },
-                {
-                    "TRANS": ("NN", "NT", "TN").index(case.trans),
-                    "BIAS": int(case.has("bias")),
-                    "GELU": GELU[case.gelu],
-                    "KEEP_PRE_GELU": int(has_gelu),
-                    "RESIDUAL": int(residual_here),
-                    "ACCUMULATE": int(case.has("accumulate")),
-                },
-            )
-        ]
-        if case.has("dropout"):
-            dispatches.append(_dropout(case.M * case.N, case.p, product, "residual", "out"))
+        tensors |= product.scratch(case)
+        lost = product.lost(case, {name: widen(x) for name, x in case.inputs().items()})
         outputs = {"out": "out", **({"pre_gelu": "pre_gelu"} if has_gelu else {})}
-        variant = kernel.removeprefix("matmul_")
-        yield Call(tensors, dispatches, outputs, variant)
+        masked = [_dropout(case.M * case.N, case.p, result, "residual", "out")]
+        after = masked if case.has("dropout") else []
+        dispatches = [*product.dispatches(case, result), *after]
+        yield Call(tensors, dispatches, outputs, product.name, lost=lost)
         if has_gelu:
-            forgetful = {**dispatches[0].constants, "KEEP_PRE_GELU": 0}
-            alone = replace(dispatches[0], constants=forgetful)
-            yield Call(tensors, [alone], {"out": "out"}, f"{variant}, forgetting")
+            alone = [
+                replace(d, constants={**d.constants, "KEEP_PRE_GELU": 0})
+                if "KEEP_PRE_GELU" in d.constants
+                else d
+                for d in product.dispatches(case, result)
+            ]
+            yield Call(tensors, alone, {"out": "out"}, f"{product.name}, forgetting", lost=lost)
 
 
 def _dropout(n: int, p: float, x: str, residual: str, out: str) -> Dispatch:

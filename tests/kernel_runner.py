@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -94,10 +95,23 @@ class Kernels(Remote):
             cwd=ROOT,
         )
 
+    @cached_property
+    def features(self) -> frozenset[str]:
+        """Of what kernels may need, what the device has; in WebGPU's words."""
+        return frozenset(self("features"))
+
+    def takes(self, dispatches: Sequence[Dispatch]) -> bool:
+        """Whether it has the features for all of them."""
+        needed = {name for dispatch in dispatches for name in dispatch.declared().extensions}
+        return {shaders.FEATURES[name] for name in needed} <= self.features
+
+    def _text(self, kernel: Kernel) -> str:
+        return kernel.code if self.name == "naga" else kernel.for_tint()
+
     def compile(self, kernel: Kernel, constants: Mapping[str, int]) -> None:
         """CoreError with the compiler's words; those of Tint are warnings too."""
         bindings = [(mode, 0) for _, mode in kernel.bindings]
-        self("compile", code=kernel.code, constants=dict(sorted(constants.items())),
+        self("compile", code=self._text(kernel), constants=dict(sorted(constants.items())),
              bindings=bindings, grid=(1, 1, 1))  # fmt: skip
 
     def run(
@@ -117,7 +131,7 @@ class Kernels(Remote):
                 else:
                     bindings.append((mode, places[dispatch.tensors[name]]))
             constants = dict(sorted(dispatch.constants.items()))
-            calls.append({"code": kernel.code, "constants": constants, "bindings": bindings,
+            calls.append({"code": self._text(kernel), "constants": constants, "bindings": bindings,
                           "grid": dispatch.grid})  # fmt: skip
         wanted = [(places[name], tensors[name].nbytes) for name in outputs]
         got = self("run", arrays, dispatches=calls, outputs=wanted)

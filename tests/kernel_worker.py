@@ -2,7 +2,8 @@
 
 kernel_worker.ts does the same through Dawn (Tint). A process of its own, because Naga may
 abort: that is one failed test then. The device has WebGPU's default limits, not the
-adapter's, so that a kernel that needs more fails here.
+adapter's, so that a kernel that needs more fails here; it has the features that a kernel
+may name by `//! enable`, as far as the adapter does.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ LIMITS = {
     "max-storage-buffer-binding-size": 128 << 20,
     "max-buffer-size": 256 << 20,
 }
+FEATURES = {"shader-f16": "shader-f16", "subgroup": "subgroups"}
+"""What a kernel may need: wgpu-py's name -> WebGPU's."""
 LAYOUT = {"uniform": "uniform", "read": "read-only-storage", "read_write": "storage"}
 
 
@@ -38,7 +41,8 @@ def device() -> Any:
     vulkan = [a for a in adapters if a.info["backend_type"] == "Vulkan"]
     if not vulkan:
         raise RuntimeError("no Vulkan adapter; run `make vulkan`")
-    return vulkan[0].request_device_sync(required_limits=LIMITS)
+    features = [name for name in FEATURES if name in vulkan[0].features]
+    return vulkan[0].request_device_sync(required_limits=LIMITS, required_features=features)
 
 
 @cache
@@ -103,6 +107,8 @@ def main() -> None:
             match request["call"]:
                 case "about":
                     result = dict(device().adapter.info)
+                case "features":
+                    result = [FEATURES[name] for name in FEATURES if name in device().features]
                 case "compile":
                     compile(request["args"])
                 case "run":

@@ -10,7 +10,8 @@ Object.assign(globalThis, globals);
 
 const gpu = create(["backend=vulkan"]); // named: once it is collected, Dawn's objects are gone
 const adapter = await gpu.requestAdapter();
-const device = await adapter?.requestDevice(); // without requiredLimits: WebGPU's defaults
+const features = (["shader-f16", "subgroups"] as const).filter((name) => adapter?.features.has(name));
+const device = await adapter?.requestDevice({ requiredFeatures: features }); // without requiredLimits: WebGPU's defaults
 const kernels = device && kernelDevice(device);
 
 function theKernels(): KernelDevice {
@@ -23,6 +24,8 @@ for await (const { call, args, arrays } of requests()) {
     if (call === "about") {
       theKernels();
       answer({ vendor: adapter?.info.vendor, device: adapter?.info.device, description: adapter?.info.description });
+    } else if (call === "features") {
+      answer(features);
     } else if (call === "compile") {
       await theKernels().compile(args as unknown as Call);
       answer(null);

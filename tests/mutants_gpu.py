@@ -1,9 +1,16 @@
 """One-term mistakes in the shaders, as in tests/mutants.py: (file, what, old text, new text)."""
 
 _PRODUCTS = "matmul and not 384"  # without the large ones
+_TILES = "matmul and (K140 or K141)"  # several tiles, several blocks of K, in parts
 _RANDOM = "dropout or masks or philox"
 SHADER_TESTS = {
-    **dict.fromkeys(("matmul", "matmul_naive", "matmul_tiled"), _PRODUCTS),
+    **dict.fromkeys(("matmul_naive", "tile16"), _PRODUCTS),
+    "matmul_scalar": "matmul and M13-N1-K17 and not transNN",
+    "matmul_epilogue": "matmul and M2-N131",
+    **dict.fromkeys(("multiply_add", "register_tile", "scalar_tile"), _TILES),
+    "vector_tile": "matmul and (K140 or K141) and not transNN",
+    **dict.fromkeys(("matmul_subgroup", "matmul_blocked8", "pack_f16"), _TILES),
+    "matmul_split": "matmul and K2048",  # no part is without any of K
     **dict.fromkeys(("attention_d", "attention_dq", "attention_dkv"), "attention_backward"),
     **dict.fromkeys(("embedding_wte", "embedding_wpe"), "embedding_backward"),
     **dict.fromkeys(("attention_forward", "attention_decode"), "attention_forward or decode"),
@@ -28,26 +35,31 @@ SHADER_TESTS = {
 GPU_MUTANTS = [
     # -- products --
     (
-        "matmul.wgsl",
+        "matmul_scalar.wgsl",
         "a transposed A is read with the other stride",
-        "A[k * p.M + m]",
-        "A[k * p.K + m]",
+        "a_value(k * p.M + m)",
+        "a_value(k * p.K + m)",
     ),
     (
-        "matmul.wgsl",
+        "matmul_scalar.wgsl",
         "a transposed B is read as if it were not",
-        "B[n * p.K + k]",
-        "B[n + p.K * k]",
+        "b_value(n * p.K + k)",
+        "b_value(n + p.K * k)",
     ),
-    ("matmul.wgsl", "the bias goes by rows", "v + bias[n]", "v + bias[m]"),
+    ("matmul_epilogue.wgsl", "the bias goes by rows", "v + bias[n]", "v + bias[m]"),
     (
-        "matmul.wgsl",
+        "matmul_epilogue.wgsl",
         "what is kept before GELU lacks the bias",
         "pre_gelu[at] = v",
         "pre_gelu[at] = sum",
     ),
-    ("matmul.wgsl", "the residual replaces the product", "v + residual[at]", "residual[at]"),
-    ("matmul.wgsl", "a product is not added to what is there", "v + out[at]", "v"),
+    (
+        "matmul_epilogue.wgsl",
+        "the residual replaces the product",
+        "v + residual[at]",
+        "residual[at]",
+    ),
+    ("matmul_epilogue.wgsl", "a product is not added to what is there", "v + out[at]", "v"),
     (
         "matmul_naive.wgsl",
         "a column past the last is written",
@@ -61,24 +73,142 @@ GPU_MUTANTS = [
         "start + BLOCK <= p.K; start",
     ),
     (
-        "matmul_tiled.wgsl",
+        "tile16.wgsl",
         "no barrier after the tiles are filled",
         "    workgroupBarrier();\n    var sum",
         "    var sum",
     ),
     (
-        "matmul_tiled.wgsl",
+        "tile16.wgsl",
         "no barrier before the tiles are overwritten",
         "    workgroupBarrier();  // before the tiles are overwritten\n",
         "",
     ),
-    ("matmul_tiled.wgsl", "a tile's last column is left out", "k < TILE; k", "k < TILE - 1u; k"),
+    ("tile16.wgsl", "a tile's last column is left out", "k < TILE; k", "k < TILE - 1u; k"),
     (
-        "matmul_tiled.wgsl",
+        "tile16.wgsl",
         "a tile past K keeps what the one before it held",
-        "    b_tile[b_k * TILE + b_n] = b;",
-        "    if (start + b_k < p.K) { b_tile[b_k * TILE + b_n] = b; }\n"
+        "    b_tile[b_k * TILE + b_n] = Kept(b);",
+        "    if (start + b_k < p.K) { b_tile[b_k * TILE + b_n] = Kept(b); }\n"
         "    if (start + a_k >= p.K) { a_tile[a_m * TILE + a_k] = 1.0; }",
+    ),
+    (
+        "multiply_add.wgsl",
+        "the last of four values of K is taken twice",
+        "c[2] + a[2].x * b[0] + a[2].y * b[1] + a[2].z * b[2] + a[2].w * b[3]",
+        "c[2] + a[2].x * b[0] + a[2].y * b[1] + a[2].w * b[3] + a[2].w * b[3]",
+    ),
+    (
+        "register_tile.wgsl",
+        "no barrier before the tiles are overwritten",
+        "    workgroupBarrier();  // before the tiles are overwritten\n",
+        "",
+    ),
+    (
+        "register_tile.wgsl",
+        "a finished block of K is not kept",
+        "      total = total + sum;\n      sum",
+        "      sum",
+    ),
+    (
+        "register_tile.wgsl",
+        "the next step's B is this one's",
+        "b = load_b(at + DEPTH, n",
+        "b = load_b(at, n",
+    ),
+    (
+        "register_tile.wgsl",
+        "every part of K starts at 0",
+        "min(group.z * part, p.K)",
+        "min(group.z * 0u, p.K)",
+    ),
+    (
+        "register_tile.wgsl",
+        "a part goes on to the end of K",
+        "min(start + part, p.K)",
+        "p.K",
+    ),
+    ("register_tile.wgsl", "parts overwrite each other", "(part * p.M + m)", "m"),
+    ("matmul_split.wgsl", "the last part is left out", "part < p.K", "part + 1u < p.K"),
+    ("matmul_split.wgsl", "parts overlap", "part * n + i", "part * p.N + i"),
+    (
+        "matmul_split.wgsl",
+        "rows are as long as they are many",
+        "i / p.N, i % p.N",
+        "i / p.M, i % p.M",
+    ),
+    (
+        "scalar_tile.wgsl",
+        "A's last row is not read",
+        "m + at.y < p.M && k + at.x < end",
+        "m + at.y + 1u < p.M && k + at.x < end",
+    ),
+    (
+        "scalar_tile.wgsl",
+        "the last of K is not read",
+        "k + at.x < end && n + at.y < p.N",
+        "k + at.x + 1u < end && n + at.y < p.N",
+    ),
+    (
+        "scalar_tile.wgsl",
+        "rows of the tile run into each other",
+        "const STRIDE: u32 = 66u",
+        "const STRIDE: u32 = 62u",
+    ),
+    (
+        "scalar_tile.wgsl",
+        "a fragment's last row is the third",
+        "four_of_b(k + 3u, x)",
+        "four_of_b(k + 2u, x)",
+    ),
+    (
+        "vector_tile.wgsl",
+        "the last vector of A's rows is not read",
+        "row < p.M && 4u * at < end",
+        "row < p.M && 4u * at + 4u < end",
+    ),
+    (
+        "vector_tile.wgsl",
+        "a transposed A's rows are as long as B's",
+        "A[row * (p.M / 4u) + at]",
+        "A[row * (p.N / 4u) + at]",
+    ),
+    (
+        "vector_tile.wgsl",
+        "a transposed B's columns are written side by side",
+        "    return x + 16u * j;",
+        "    return 4u * x + j;",
+    ),
+    (
+        "vector_tile.wgsl",
+        "a fragment of a transposed A is not turned",
+        "transpose(four_of_a(at, ACROSS_K))",
+        "four_of_a(at, ACROSS_K)",
+    ),
+    (
+        "matmul_subgroup.wgsl",
+        "two neighbours give the same of K",
+        "subgroupShuffle(mine, first + 3u)",
+        "subgroupShuffle(mine, first + 2u)",
+    ),
+    (
+        "matmul_subgroup.wgsl",
+        "every four take what the subgroup's first four have",
+        "let first = lane / 4u * 4u",
+        "let first = lane / 16u * 4u",
+    ),
+    (
+        "matmul_subgroup.wgsl",
+        "every subgroup does the first one's part",
+        "subgroupMin(thread) + lane",
+        "lane",
+    ),
+    ("pack_f16.wgsl", "a pair's second is the next one's first", "x[2u * i + 1u];", "x[i + 1u];"),
+    (
+        "matmul_blocked8.wgsl",
+        "the right half is the left one's",
+        "fragment_b(k, x + 64u)",
+        "fragment_b(k, x)",
     ),
     # -- attention --
     (

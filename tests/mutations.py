@@ -3,6 +3,7 @@
 
     python tests/mutations.py                          all of tests/mutants.py; writes mutations.md
     python tests/mutations.py --kind gpu               of one kind; other lines stay
+    python tests/mutations.py --file tile.wgsl         in the files that are so called
     python tests/mutations.py --count 4 --seed 2026-12-01    a few, chosen by the seed
 
 The copy's tests must pass before any mutation. A mutation counts as caught when an
@@ -182,18 +183,26 @@ class Copy:
             file.write_text(sound, encoding="utf-8")
 
 
+def baselines(mutants: list[Mutant]) -> list[list[str]]:
+    """What must be green before: the tests of each file; of many files, all of the kind."""
+    files = {m.file: tests_for(m.kind, m.file) for m in mutants}
+    if len(files) > 8:
+        return [tests_for(kind) for kind in sorted({mutant.kind for mutant in mutants})]
+    return list({tuple(tests): tests for tests in files.values()}.values())
+
+
 def run(mutants: list[Mutant], folder: Path) -> list[Verdict]:
-    """The baseline of each kind first, SystemExit where it is not green; then every mutant."""
+    """The baselines first, SystemExit where one is not green; then every mutant."""
     check_anchors()
     copy = Copy(folder.resolve())  # its tests run in there
     kinds = sorted({mutant.kind for mutant in mutants})
     needs_core = kinds != ["gpu"]  # the kernels are tested without it
     if needs_core and not copy.build():
         sys.exit(f"mutations: the unmutated copy in {folder} does not compile")
-    for kind in kinds:
-        test, why, _ = copy.test(tests_for(kind))
+    for baseline in baselines(mutants):
+        test, why, _ = copy.test(baseline)
         if test or why:
-            sys.exit(f"mutations: the unmutated {kind} is not green: {test} {why}")
+            sys.exit(f"mutations: the unmutated copy is not green: {test} {why}")
     verdicts = []
     for number, mutant in enumerate(sorted(mutants, key=lambda m: (m.kind, m.file)), 1):
         verdict = copy.judge(mutant)
@@ -251,6 +260,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Mutate a copy of the tree, and test it.")
     parser.add_argument("--count", type=int, help="how many; default all")
     parser.add_argument("--kind", choices=KINDS, help="only these")
+    parser.add_argument("--file", action="append", help="only in files whose path ends so")
     parser.add_argument(
         "--seed", default=datetime.date.today().isoformat(), help="default: the date"
     )
@@ -259,6 +269,8 @@ def main() -> None:
     chosen = choose(options.count, options.seed)
     if options.kind:
         chosen = [mutant for mutant in chosen if mutant.kind == options.kind]
+    if options.file:
+        chosen = [mutant for mutant in chosen if mutant.file.endswith(tuple(options.file))]
     try:
         verdicts = run(chosen, options.folder)
     except AnchorError as error:

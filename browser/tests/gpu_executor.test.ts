@@ -5,7 +5,7 @@ import { Executor } from "../src/gpu/executor.ts";
 import { Pipelines } from "../src/gpu/pipelines.ts";
 import type { Dispatch, Entry, GpuPlan, PlannedPipeline, PlannedTensor, Range } from "../src/gpu/plan.ts";
 import { RING_SLOTS } from "../src/gpu/readback.ts";
-import type { ShaderSources } from "../src/gpu/shaders.ts";
+import { readKernel, type ShaderSources } from "../src/gpu/shaders.ts";
 import { dawnAdapter } from "./dawn.ts";
 
 // Compiling and waiting take a while where the GPU is a program on a busy CPU.
@@ -163,10 +163,19 @@ test.each([
   ["an odd declaration", "var<storage, read> x", "var<storage,read> x", "1 of 3 bindings are not in canonical form"],
   ["a missing override", "override TWICE: u32 = 0u;", "const TWICE = 0u;", 'no override "TWICE"'],
   ["a missing include", "include twice.wgsl", "include thrice.wgsl", 'no shader "thrice.wgsl"'],
+  ["an unknown extension", "//! include", "//! enable chance\n//! include", 'enables "chance", not one of f16, subgroups'],
   ["a syntax error", "let y =", "let y :=", "scale.wgsl"],
 ])("a shader with %s is refused by name", async (_what, from, to, message) => {
   const changed = new Map([...SOURCES, ["scale", SOURCES.get("scale")!.replace(from, to)]]);
   await expect(make(plan(), changed)).rejects.toThrow(message);
+});
+
+test("an extension is enabled before all else, and its feature is named", () => {
+  const text = `// Half.\n//! enable f16\n${SOURCES.get("scale")}`;
+  const { code, features } = readKernel("half", new Map([...SOURCES, ["half", text]]));
+  expect(code.startsWith("enable f16;\n// Half.")).toBe(true);
+  expect(features).toEqual(["shader-f16"]);
+  expect(readKernel("scale", SOURCES).features).toEqual([]);
 });
 
 test.each(["alias", "beyond"] as const)("what the GPU refuses is thrown, not dropped: %s", async (program) => {

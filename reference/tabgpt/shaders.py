@@ -1,7 +1,8 @@
 """What a .wgsl file declares, read from its text: the one place that says how a kernel is bound.
 
 A kernel is a file of `shaders/` with an entry point; the others are included by a line
-`//! include name.wgsl`, once each. Plans are compared with these declarations before
+`//! include name.wgsl`, once each; a line `//! enable name` says which language extension
+it needs. Plans are compared with these declarations before
 anything is created, since a browser drops a wrong dispatch in silence.
 """
 
@@ -16,6 +17,7 @@ from pathlib import Path
 from .errors import BackendError
 
 _INCLUDE = re.compile(r"^//! include (\w+)\.wgsl$", re.M)
+_ENABLE = re.compile(r"^//! enable (\w+)$", re.M)
 _BINDING = re.compile(
     r"^@group\(0\) @binding\((\d+)\) var<(uniform|storage, read_write|storage, read)> (\w+):", re.M
 )
@@ -24,6 +26,11 @@ _OVERRIDE = re.compile(r"^override (\w+):", re.M)
 _PARAMS = re.compile(r"^struct Params \{([^}]*)\}", re.M)
 _WORKGROUP = re.compile(r"@workgroup_size\(([\d, ]+)\)")
 
+FEATURES = {"f16": "shader-f16", "subgroups": "subgroups"}
+"""Language extension -> the feature of a device that it needs, as WebGPU calls it."""
+IMPLIED = {"subgroups"}
+"""Extensions that Naga refuses to hear named; their functions are there nonetheless."""
+
 
 @dataclass(frozen=True)
 class Kernel:
@@ -31,13 +38,19 @@ class Kernel:
 
     name: str
     code: str
-    """The whole WGSL text, includes put in."""
+    """The whole WGSL text as Naga takes it: includes put in, extensions enabled."""
     bindings: tuple[tuple[str, str], ...]
     """(name, "uniform" | "read" | "read_write"), in the order of their numbers."""
     params: tuple[tuple[str, str], ...]
     """(name, "u32" | "i32" | "f32"): the words of the uniform `p`, in order."""
     overrides: tuple[str, ...]
     workgroup: tuple[int, ...]
+    extensions: tuple[str, ...] = ()
+    """Of the language; keys of FEATURES."""
+
+    def for_tint(self) -> str:
+        """The text as Chromium's and Dawn's compiler takes it."""
+        return _enabled(self.code, [name for name in self.extensions if name in IMPLIED])
 
 
 def folder() -> Path:
@@ -73,6 +86,10 @@ def expand(code: str, seen: set[str] | None = None) -> str:
     return _INCLUDE.sub(put_in, code)
 
 
+def _enabled(code: str, extensions: Sequence[str]) -> str:
+    return "".join(f"enable {name};\n" for name in extensions) + code
+
+
 @cache
 def kernel(name: str) -> Kernel:
     """Reads a kernel's declarations; BackendError for one that is not there or not in this form."""
@@ -95,14 +112,18 @@ def read(name: str, code: str) -> Kernel:
     params, workgroup = _PARAMS.search(code), _WORKGROUP.search(code)
     if params is None or workgroup is None:
         raise BackendError(f"{name}.wgsl lacks struct Params or a workgroup size in numbers")
+    extensions = tuple(_ENABLE.findall(code))
+    if unknown := set(extensions) - set(FEATURES):
+        raise BackendError(f"{name}.wgsl enables {sorted(unknown)[0]!r}, not one of {[*FEATURES]}")
     words = (word.split(":") for word in params[1].split(",") if word.strip())
     return Kernel(
         name,
-        code,
+        _enabled(code, [extension for extension in extensions if extension not in IMPLIED]),
         tuple((b[3], b[2].removeprefix("storage, ")) for b in found),
         tuple((word.strip(), kind.strip()) for word, kind in words),
         tuple(_OVERRIDE.findall(code)),
         tuple(int(size) for size in workgroup[1].split(",")),
+        extensions,
     )
 
 

@@ -41,6 +41,7 @@ async function open({ site, shaders }: Setup): Promise<Calls> {
       return GpuSession.open({ ...(await gpu.open()), core, config, mode, variants });
     }),
     about: () => gpu.identity,
+    features: () => gpu.features,
     compile: async (args) => void (await kernels.compile(args as unknown as Call)),
     run: async ({ dispatches, outputs }, arrays) => {
       const results = await kernels.run(dispatches, arrays, outputs);

@@ -21,7 +21,7 @@ from kernel_calls import (
     norm_of,
 )
 from kernel_runner import Dispatch, Kernels, elements, folded, unwritten
-from tabgpt import ops, philox
+from tabgpt import ops, philox, shaders
 from wgsl_bounds import QUOTIENT, SQRT, sum_of_squares
 
 
@@ -282,7 +282,12 @@ def test_keys_and_values_go_to_their_positions(kernels: Kernels, position: int) 
         assert (got[name] == want).all()
 
 
-# -- grids, places, repetition --
+# -- features, grids, places, repetition --
+
+
+def test_no_kernel_goes_unseen_for_want_of_a_feature(kernels: Kernels) -> None:
+    assert kernels.features >= set(shaders.FEATURES.values())
+
 
 FOLDED = [
     LayernormBackward(7, 13),

@@ -64,7 +64,10 @@ def test_parity_covers_what_plans_run() -> None:
     assert not uncovered
 
 
-NOT_TRAINED: set[str] = set()
+NOT_TRAINED = {
+    *("matmul_blocked4", "matmul_vec4", "matmul_split", "matmul_subgroup", "matmul_f16"),
+    *("matmul_blocked8", "matmul_tiled_f16", "matmul_f16_packed", "pack_f16"),
+}
 
 
 def test_every_kernel_is_in_a_plan() -> None:

@@ -12,16 +12,23 @@ KERNELS = shaders.names()
 MAX_STORAGE_BUFFERS = 8
 MAX_INVOCATIONS = 256
 MAX_WORKGROUP_BYTES = 16 * 1024
-BYTES = {"f32": 4, "vec4<f32>": 16}
+BYTES = {"f16": 2, "f32": 4, "vec4<f16>": 8, "vec4<f32>": 16}
+NEEDS = {
+    "matmul_f16": ("f16",),
+    "matmul_tiled_f16": ("f16",),
+    "matmul_subgroup": ("subgroups",),
+}
+"""What some devices lack. All other kernels run everywhere."""
 OVERRIDES = {
     *("TRANS", "BIAS", "GELU", "KEEP_PRE_GELU", "RESIDUAL", "ACCUMULATE"),
-    *("DROPOUT", "BACKWARD", "IN_PLACE"),
+    *("SPLIT", "DROPOUT", "BACKWARD", "IN_PLACE"),
 }
 """Kinds of a computation. A problem's size is never one: the number of pipelines would explode."""
 
 
 def workgroup_bytes(code: str) -> int:
     """Of all workgroup arrays; AssertionError for one that is not array<type, number or const>."""
+    aliases = dict(re.findall(r"^alias (\w+) = (.*);", code, re.M))
     constants = dict(re.findall(r"^const (\w+): u32 = (\d+)u;", code, re.M))
     declared = re.findall(r"^var<workgroup> \w+: (.*);", code, re.M)
     assert len(declared) == code.count("var<workgroup>"), "a workgroup variable stands elsewhere"
@@ -29,7 +36,7 @@ def workgroup_bytes(code: str) -> int:
     for kind in declared:
         array = re.fullmatch(r"array<(.*), (\w+)>", kind)
         assert array, f"{kind} is not array<type, N>"
-        total += BYTES[array[1]] * int(constants.get(array[2], array[2]))
+        total += BYTES[aliases.get(array[1], array[1])] * int(constants.get(array[2], array[2]))
     return total
 
 
@@ -57,9 +64,10 @@ def test_a_kernel_is_in_canonical_form(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_a_kernel_needs_no_extension_and_no_luck(name: str) -> None:
+def test_a_kernel_needs_no_unnamed_extension_and_no_luck(name: str) -> None:
     """Built-in exp, log and tanh are too inexact (math.wgsl); no infinity is written as such."""
-    bare = re.sub(r"//.*", "", shaders.kernel(name).code)
+    assert shaders.kernel(name).extensions == NEEDS.get(name, ())
+    bare = re.sub(r"//.*", "", shaders.expand(shaders.text(name)))
     for pattern in (r"\benable\b", r"\brequires\b", "atomic", r"\b(exp|log|tanh)\(", r"<f32>\(0x"):
         assert not re.search(pattern, bare), f"{name}.wgsl has {pattern}"
 
@@ -95,6 +103,17 @@ def test_a_plan_with_too_few_bindings_is_named() -> None:
         BackendError, match=r"gelu_backward.wgsl has 4 bindings, the plan gives it 3"
     ):
         shaders.check_access(shaders.kernel("gelu_backward"), ["uniform", "read", "read"])
+
+
+def test_an_extension_is_enabled_where_the_compiler_wants_it() -> None:
+    """Tint must hear of both; Naga has subgroups unasked, and refuses their name."""
+    half, subgroup = shaders.kernel("matmul_f16"), shaders.kernel("matmul_subgroup")
+    assert half.code.startswith("enable f16;\n//") and half.for_tint() == half.code
+    assert subgroup.code.startswith("//")
+    assert subgroup.for_tint() == "enable subgroups;\n" + subgroup.code
+    other = shaders.text("gelu_backward") + "//! enable chance\n"
+    with pytest.raises(BackendError, match=r"gelu_backward.wgsl enables 'chance', not one of"):
+        shaders.read("gelu_backward", shaders.expand(other))
 
 
 def test_declarations_out_of_form_are_named() -> None:

@@ -14,20 +14,28 @@ export interface Binding {
 
 export interface Kernel {
   name: string;
-  /** The whole WGSL text, includes put in. */
+  /** The whole WGSL text, extensions enabled and includes put in. */
   code: string;
   /** In the order of their numbers, which start at 0 and leave no gap. */
   bindings: Binding[];
   overrides: string[];
+  /** What a device must have for it, as WebGPU calls it. */
+  features: GPUFeatureName[];
 }
 
 /** Texts by file name without ".wgsl". */
 export type ShaderSources = ReadonlyMap<string, string>;
 
 const INCLUDE = /^\/\/! include (\w+)\.wgsl$/gm;
+const ENABLE = /^\/\/! enable (\w+)$/gm;
 const BINDING = /^@group\(0\) @binding\((\d+)\) var<(uniform|storage, read_write|storage, read)> (\w+):/gm;
 const ANY_BINDING = /^[^/\n]*@binding\(/gm;
 const OVERRIDE = /^override (\w+):/gm;
+/** Extension of the language -> the device's feature. */
+const FEATURES: ReadonlyMap<string, GPUFeatureName> = new Map([
+  ["f16", "shader-f16"],
+  ["subgroups", "subgroups"],
+]);
 
 /** A file included by two others is put in once, where it comes first. */
 function expand(name: string, sources: ShaderSources, seen: Set<string>): string {
@@ -49,5 +57,12 @@ export function readKernel(name: string, sources: ShaderSources): Kernel {
     if (Number(number) !== i) throw new TabgptError(`${name}.wgsl: binding ${number} (${variable}) stands where ${i} is due`);
     return { name: variable!, access: storage!.replace("storage, ", "") as Access };
   });
-  return { name, code, bindings, overrides: Array.from(code.matchAll(OVERRIDE), ([, override]) => override!) };
+  const extensions = Array.from(code.matchAll(ENABLE), ([, extension]) => extension!);
+  const features = extensions.map((extension) => {
+    const feature = FEATURES.get(extension);
+    if (!feature) throw new TabgptError(`${name}.wgsl enables "${extension}", not one of ${[...FEATURES.keys()].join(", ")}`);
+    return feature;
+  });
+  const enabled = extensions.map((extension) => `enable ${extension};\n`).join("") + code;
+  return { name, code: enabled, bindings, overrides: Array.from(code.matchAll(OVERRIDE), ([, override]) => override!), features };
 }
