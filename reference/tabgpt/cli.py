@@ -112,6 +112,15 @@ def train(
         ),
     ] = None,
     threads: Threads = None,
+    tune: Annotated[
+        bool,
+        typer.Option(
+            "--tune",
+            help="With --backend wgpu: measure which kernels are fastest on this GPU, once, and "
+            "train with those.",
+            metavar="",
+        ),
+    ] = False,
     **given: Any,
 ) -> None:
     """Train a model on a text.
@@ -127,14 +136,16 @@ def train(
     if resume is None:
         if extend_to is not None:
             raise ConfigError("--extend-to changes the last step of a run: give it with --resume")
-        run = start_run(corpus, preset_name, values, out, overwrite, backend or "native", threads)
+        run = start_run(
+            corpus, preset_name, values, out, overwrite, backend or "native", threads, tune
+        )
     else:
         if preset_name is not None or out is not None or overwrite:
             raise ConfigError(
                 "--resume goes on with the run as it is, in its own folder: leave out --preset, "
                 "--out and --overwrite"
             )
-        run = resume_run(resume, corpus, values, extend_to, backend, threads)
+        run = resume_run(resume, corpus, values, extend_to, backend, threads, tune)
     raise typer.Exit(watch(run))
 
 

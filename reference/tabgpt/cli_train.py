@@ -28,12 +28,21 @@ def start_run(
     overwrite: bool,
     backend: str,
     threads: int | None,
+    tune: bool,
 ) -> Run:
     """A new run in `out`, by default runs/PRESET."""
     name = preset_name or DEFAULT_PRESET
     recipe = preset(name, **values)
     out = out or Path("runs") / name
-    return start(recipe, corpus, backend=backend, threads=threads, out=out, overwrite=overwrite)
+    return start(
+        recipe,
+        corpus,
+        backend=backend,
+        threads=threads,
+        out=out,
+        overwrite=overwrite,
+        tune=tune,
+    )
 
 
 def resume_run(
@@ -43,6 +52,7 @@ def resume_run(
     extend_to: int | None,
     backend: str | None,
     threads: int | None,
+    tune: bool,
 ) -> Run:
     """The run in `folder`; hyper-parameters given again must be the run's own."""
     steps = values.pop("steps", None)
@@ -60,7 +70,13 @@ def resume_run(
                     f"keeps its hyper-parameters; leave the option out, or start another run"
                 )
     return resume(
-        folder, corpus, backend=backend, threads=threads, steps=steps, extend_to=extend_to
+        folder,
+        corpus,
+        backend=backend,
+        threads=threads,
+        steps=steps,
+        extend_to=extend_to,
+        tune=tune,
     )
 
 

@@ -38,15 +38,18 @@ def train(
     threads: int | None = None,
     out: PathLike | None = None,
     overwrite: bool = False,
+    tune: bool = False,
 ) -> Run:
     """A new run: iterate over it to train.
 
     config: a Recipe (`tabgpt.preset("tiny", steps=100)`), a preset's name, or a mapping
     of hyper-parameters over the default preset. corpus: a text file; None is the default
     corpus. out: the run's folder; a run that is there already is kept unless `overwrite`.
+    tune: with the backend wgpu, measure which kernels are fastest here, and train with those.
     """
     recipe = _recipe(config)
     check_backend(backend)
+    _check_tune(tune, backend)
     folder = None if out is None else Path(out)
     if folder is not None and not overwrite:
         _refuse_existing(folder)
@@ -62,7 +65,7 @@ def train(
         corpus={"path": text.path, "sha256": text.sha256, "name": text.name},
         backend=backend,
     )
-    run = _open(about, text, tokens, folder, threads)
+    run = _open(about, text, tokens, folder, threads, tune)
     run.model.session.init_weights()
     if folder is not None:
         if not overwrite:
@@ -81,11 +84,13 @@ def resume(
     threads: int | None = None,
     steps: int | None = None,
     extend_to: int | None = None,
+    tune: bool = False,
 ) -> Run:
     """A run that goes on from its folder's checkpoint to its last step.
 
     backend: the one that trained it, by default. steps: another last step, for a constant
-    schedule; extend_to: the same for any schedule, whose cosine then ends there.
+    schedule; extend_to: the same for any schedule, whose cosine then ends there. tune: as in
+    `train`; a run that was tuned goes on bit for bit where it is tuned again, on the same GPU.
     """
     folder = Path(folder)
     if folder.is_file():
@@ -99,9 +104,10 @@ def resume(
     if backend is None:
         backend = about.backend if about.backend in BACKENDS else "native"
     about.backend = check_backend(backend)
+    _check_tune(tune, backend)
     text = _same_corpus(about, corpus, folder)
     tokens = about.tokenizer.encode(text.raw)
-    run = _open(about, text, tokens, folder, threads)
+    run = _open(about, text, tokens, folder, threads, tune)
     for name, array in {**about.tensors, **(about.moments or {})}.items():
         run.model.session.set(name, array)
     about.tensors, about.moments = {}, None
@@ -138,13 +144,32 @@ def _refuse_existing(folder: Path, config: ModelConfig | None = None) -> None:
         )
 
 
+def _check_tune(tune: bool, backend: str) -> None:
+    if tune and backend != "wgpu":
+        raise ConfigError(
+            f"tuning chooses a GPU's kernels, and the backend is {backend}: leave --tune out, or "
+            f"train with --backend wgpu"
+        )
+
+
 def _open(
-    about: Checkpoint, corpus: Corpus, tokens: Ids, out: Path | None, threads: int | None
+    about: Checkpoint,
+    corpus: Corpus,
+    tokens: Ids,
+    out: Path | None,
+    threads: int | None,
+    tune: bool,
 ) -> Run:
     assert about.backend is not None
     batches.split(tokens, about.config.ctx)  # says what is too short before memory is asked for
+    variants = ""
+    if tune:
+        from .sweep.tune import tune as choose
+
+        assert about.train is not None
+        variants = choose(about.config, about.train, print)
     session = open_session(
-        about.backend, about.config, about.train, tokens, mode="train", threads=threads
+        about.backend, about.config, about.train, tokens, "train", threads, variants
     )
     if out is not None:
         try:
