@@ -26,7 +26,7 @@ CORE := $(shell find cpp shaders -type f) $(PRESETS)
 PACKAGE := $(shell find reference -type f -name '*.py')
 WASM := $(shell find wasm -type f -not -name '*.pyc')
 SITE := $(shell find browser -type d \( -name node_modules -o -name dist -o -name .astro \
-  -o -path browser/public/wasm -o -path browser/public/corpus -o -path browser/public/check -o -path browser/tests \) -prune \
+  -o -path browser/public/wasm -o -path browser/public/python -o -path browser/public/corpus -o -path browser/public/check -o -path browser/tests \) -prune \
   -o -type f -print)
 CXX_FILES := $(shell find cpp tests -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 PY_DIRS := reference tests wasm bench .ci
@@ -36,7 +36,7 @@ BENCH_ARGS ?=
 # Every measurement of speed, in the order in which they run.
 BENCHES := matmul_native step_torch matmul_tab matmul_peers step_tab step_threads step_sizes generation memory64 kernels_tab
 
-.PHONY: lab test lint bench bench-evolution measure setup env native emscripten wasm npm peers corpus check site chromium vulkan clean help
+.PHONY: lab test lint bench bench-evolution measure setup env native emscripten wasm pyodide pyodide-numpy pyodide-test npm peers corpus check site chromium vulkan clean help
 
 help:
 	@echo "make lab    set up everything, serve the playground on 127.0.0.1"
@@ -45,7 +45,8 @@ help:
 	@echo "make dist   the source package and this platform's wheel, the built site in both"
 	@echo "make bench  measure everything anew: bench/records, and the README's tables from them"
 	@echo "make bench-evolution  one training step on every stage, from NumPy to WebGPU and PyTorch"
-	@echo "parts:      env native emscripten wasm npm peers corpus check site chromium vulkan clean"
+	@echo "parts:      env native emscripten wasm pyodide pyodide-numpy pyodide-test npm peers corpus check site"
+	@echo "            chromium vulkan clean"
 
 lab: setup
 	tabgpt lab $(LAB_ARGS)
@@ -102,8 +103,30 @@ $(STAMPS)/check: tests/write_check.py tests/trajectory.py $(wildcard reference/t
 	python tests/write_check.py
 	@touch $@
 
+# Python in the tab: what compiles for Pyodide, our wheel by it, and all that the page /python serves.
+$(STAMPS)/pyodide-tools: $(STAMPS)/emscripten $(STAMPS)/npm wasm/get_pyodide.py wasm/cross_build.py
+	python wasm/get_pyodide.py .tools/pyodide
+	@touch $@
+
+pyodide: $(STAMPS)/pyodide
+$(STAMPS)/pyodide: $(STAMPS)/pyodide-tools $(CORE) $(PACKAGE) pyproject.toml wasm/build_pyodide.py
+	python wasm/build_pyodide.py
+	@touch $@
+
+# numpy is compiled once, minutes of CPU, and kept under .tools; the page has it from then on.
+pyodide-numpy: $(STAMPS)/pyodide-tools
+	python wasm/build_pyodide.py --numpy
+	@touch $(STAMPS)/pyodide
+
+# The slow half of Pyodide's tests: parity of the core, in Node and in a tab, and the page with numpy.
+pyodide-test: native npm chromium pyodide-numpy
+	$(MAKE) --no-print-directory site
+	TABGPT_BUILDS=pyodide-node,pyodide-tab pytest $(PYTEST_ARGS) \
+	  tests/parity/test_kernels.py tests/parity/test_step.py tests/parity/test_trajectory.py
+	pytest $(PYTEST_ARGS) tests/pyodide/slow_numpy.py tests/browser/slow_python.py
+
 site: $(STAMPS)/site
-$(STAMPS)/site: $(STAMPS)/npm $(STAMPS)/wasm $(STAMPS)/corpus $(STAMPS)/check $(SITE) $(PRESETS) $(SWEEP)
+$(STAMPS)/site: $(STAMPS)/npm $(STAMPS)/wasm $(STAMPS)/pyodide $(STAMPS)/corpus $(STAMPS)/check $(SITE) $(PRESETS) $(SWEEP)
 	npm --prefix browser run build --silent
 	@touch $@
 
@@ -152,4 +175,4 @@ measure: site peers chromium
 	python bench/tables.py; [[ -z "$$failed" ]] || { echo "failed:$$failed" >&2; exit 1; }
 
 clean:
-	rm -rf build dist browser/dist browser/.astro browser/public/wasm browser/public/corpus browser/public/check
+	rm -rf build dist browser/dist browser/.astro browser/public/wasm browser/public/python browser/public/corpus browser/public/check

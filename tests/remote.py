@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyodide_node
 import vulkan
 from tabgpt.backends import StepMetrics
 from tabgpt.config import ModelConfig, TrainConfig
@@ -31,6 +32,8 @@ NATIVE = {
     "arm64": ["native-neon"],
 }.get(platform.machine(), ["native-generic"])
 BUILDS = [*NATIVE, *(f"wasm-{name}" for name in WASM)]
+if "TABGPT_BUILDS" in os.environ:  # pyodide-node and pyodide-tab, of which CONTRIBUTING tells
+    BUILDS = os.environ["TABGPT_BUILDS"].split(",")
 GPU_BUILDS = ["wgpu", "webgpu-dawn"]
 """Executors of the core's GPU plans: wgpu-py's, and the page's own on Chromium's WebGPU in Node."""
 THREADED = [name for name in BUILDS if name.startswith("native") or "threads" in name]
@@ -57,6 +60,10 @@ class Remote:
         elif kind == "webgpu":
             command = [str(NODE), str(ROOT / "tests/wasm/runner.ts"), kind]
             environment |= vulkan.environment()
+        elif name == "pyodide-node":
+            command = pyodide_node.command(ROOT / "tests/native_worker.py", ["numpy", "tabgpt"])
+        elif name == "pyodide-tab":
+            command = [sys.executable, str(ROOT / "tests/pyodide_tab.py")]
         else:
             built = ROOT / f"browser/public/wasm/{variant}/tabgpt.wasm"
             assert built.exists(), f"{built.relative_to(ROOT)} is missing; run `make wasm`"

@@ -99,30 +99,6 @@ def write_wrappers(prefix: Path, source: Path) -> None:
         wrapper.chmod(0o755)
 
 
-def output_of(*command: str) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
-def is_elf(path: Path) -> bool:
-    return path.is_file() and not path.is_symlink() and path.open("rb").read(4) == b"\x7fELF"
-
-
-def use_own_loader(root: Path, llvm: Path, patchelf: str) -> None:
-    """Binds the unpacked programs to the C library unpacked beside them."""
-    libraries = next((root / "usr/lib").glob("*-linux-gnu*"))
-    loader = next(libraries.glob("ld-linux*.so*"))
-    patch = [patchelf, "--force-rpath", "--set-rpath"]
-    for library in libraries.glob("*.so*"):
-        if not is_elf(library) or library.name.startswith(("ld-linux", "libc.so")):
-            continue
-        if output_of(patchelf, "--print-rpath", str(library)).strip():
-            subprocess.run([*patch, "$ORIGIN", library], check=True)
-    patch += [f"{libraries}:{llvm / 'lib'}", "--set-interpreter", str(loader)]
-    for program in [*(llvm / "bin").iterdir(), *(root / "usr/bin").glob("wasm*")]:
-        if is_elf(program):
-            subprocess.run([*patch, program], check=True)
-
-
 def install_from_distribution(prefix: Path, suite: str) -> None:
     """Debian's `emscripten` package of a suite, unpacked into prefix (about 105 MB to fetch)."""
     private_apt.check()
@@ -137,7 +113,8 @@ def install_from_distribution(prefix: Path, suite: str) -> None:
     packages = private_apt.download(environment, apt, "emscripten")
     private_apt.unpack(packages, root, UNPACK_EXCLUDES)
     llvm = next((root / "usr/lib").glob("llvm-*"))
-    use_own_loader(root, llvm, patchelf)
+    programs = [*(llvm / "bin").iterdir(), *(root / "usr/bin").glob("wasm*")]
+    private_apt.use_own_loader(root, programs, patchelf, llvm / "lib")
     # Its JavaScript modules (acorn) are looked for upward from the scripts' real folder.
     (root / "usr/share/node_modules").symlink_to("nodejs")
     scripts = root / "usr/share/emscripten"

@@ -86,10 +86,6 @@ def configure(root: Path, suites: Iterable[str], status: str) -> dict[str, str]:
     return {**os.environ, "APT_CONFIG": str(root / "apt.conf")}
 
 
-def output_of(*command: str) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
 def download(environment: dict[str, str], root: Path, *install: str) -> list[Path]:
     """The .deb files of `apt-get install` with these arguments, dependencies included."""
     for command in (["update"], ["-y", "--download-only", "install", *install]):
@@ -106,6 +102,29 @@ def unpack(packages: Iterable[Path], root: Path, excludes: Iterable[str] = ()) -
         subprocess.run(tar, stdin=reader.stdout, check=True)
         if reader.wait() != 0:
             raise AptError(f"dpkg-deb could not read {package.name}")
+
+
+def use_own_loader(root: Path, programs: Iterable[Path], patchelf: str, *folders: Path) -> None:
+    """Binds unpacked programs to the C library that was unpacked beside them.
+
+    It may be newer than the machine's. `folders` hold more libraries of theirs.
+    """
+    libraries = next((root / "usr/lib").glob("*-linux-gnu*"))
+    loader = next(libraries.glob("ld-linux*.so*"))
+    patch = [patchelf, "--force-rpath", "--set-rpath"]
+    for library in libraries.glob("*.so*"):
+        if not _is_elf(library) or library.name.startswith(("ld-linux", "libc.so")):
+            continue
+        if _output(patchelf, "--print-rpath", str(library)).strip():
+            subprocess.run([*patch, "$ORIGIN", library], check=True)
+    patch += [":".join(map(str, [libraries, *folders])), "--set-interpreter", str(loader)]
+    for program in programs:
+        if _is_elf(program):
+            subprocess.run([*patch, program], check=True)
+
+
+def _is_elf(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink() and path.open("rb").read(4) == b"\x7fELF"
 
 
 def _output(*command: str) -> str:

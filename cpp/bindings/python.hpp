@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "tabgpt/c_api.h"
 
@@ -71,10 +73,30 @@ class Config {
 
 // ---- token ids ----
 
-using Ids = py::array_t<uint32_t, py::array::c_style | py::array::forcecast>;
+/** u32 values [shape], C-contiguous: a view of whatever holds them. */
+class Ids {
+ public:
+  explicit Ids(py::buffer_info view) : view_(std::move(view)) {}
+  const uint32_t* data() const { return static_cast<const uint32_t*>(view_.ptr); }
+  py::ssize_t size() const { return view_.size; }
+  py::ssize_t shape(size_t axis) const { return view_.shape[axis]; }
+
+ private:
+  py::buffer_info view_;
+};
+
+/** The view of a buffer that holds such values already, as array.array does; so ids need no numpy. */
+inline std::optional<Ids> buffer_of_ids(const py::object& value, py::ssize_t ndim) {
+  if (!PyObject_CheckBuffer(value.ptr()) || py::hasattr(value, "dtype")) return std::nullopt;
+  py::buffer_info view = py::reinterpret_borrow<py::buffer>(value).request();
+  const bool fits = view.ndim == ndim && view.item_type_is_equivalent_to<uint32_t>() &&
+                    view.strides == py::detail::c_strides(view.shape, view.itemsize);
+  return fits ? std::optional<Ids>(std::move(view)) : std::nullopt;
+}
 
 /** Whole numbers of any integer dtype as u32; out of u32's range or not of `ndim` axes is an error. */
 inline Ids ids_of(const char* what, const py::object& value, py::ssize_t ndim) {
+  if (std::optional<Ids> ids = buffer_of_ids(value, ndim)) return std::move(*ids);
   const py::array array = py::array::ensure(value);
   if (!array) {
     PyErr_Clear();
@@ -99,7 +121,7 @@ inline Ids ids_of(const char* what, const py::object& value, py::ssize_t ndim) {
       }
     }
   }
-  return Ids(array);
+  return Ids(py::array_t<uint32_t, py::array::c_style | py::array::forcecast>(array).request());
 }
 
 inline void check_same_shape(const Ids& x, const Ids& y) {

@@ -12,6 +12,7 @@ import json
 import math
 import os
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
@@ -21,10 +22,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import safetensors
-import safetensors.numpy
 
 from .errors import CheckpointError
+
+if sys.platform == "emscripten":
+    from .safetensors_plain import SafetensorError, safe_open, save_file
+else:
+    from safetensors import SafetensorError, safe_open
+    from safetensors.numpy import save_file
 
 HEADER_LIMIT = 100_000_000
 """Bytes; the safetensors library's own limit."""
@@ -174,9 +179,9 @@ def _check_ranges(path: Path, entries: dict[str, Entry], data_start: int, size: 
 def read_floats(header: Header, names: list[str]) -> dict[str, Array]:
     """Tensors as float32 (from float16, bfloat16 and float32) or float64; NaN and Inf refused."""
     try:
-        with safetensors.safe_open(header.path, framework="np") as file:
+        with safe_open(header.path, framework="np") as file:
             return {name: _read_float(file, header, header.entries[name]) for name in names}
-    except safetensors.SafetensorError as error:
+    except SafetensorError as error:
         raise CheckpointError(f"{header.path} is corrupt: {error}") from None
 
 
@@ -231,11 +236,11 @@ def write_atomically(path: Path, tensors: Mapping[str, Array], metadata: Mapping
         work.mkdir()
         partial.touch()
         mode = partial.stat().st_mode
-        safetensors.numpy.save_file(contiguous, partial, metadata=dict(metadata))
+        save_file(contiguous, partial, metadata=dict(metadata))
         partial.chmod(mode)  # the library makes files that only their owner may read
         _sort_metadata(partial)
         commit(partial, path)
-    except (OSError, safetensors.SafetensorError) as error:
+    except (OSError, SafetensorError) as error:
         raise CheckpointError(
             f"cannot write {path}: {error}. What was there before is untouched; check the "
             f"folder's permissions and free space"

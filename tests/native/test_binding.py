@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import dataclasses
 import gc
 import threading
@@ -39,6 +40,18 @@ def test_a_view_is_live_and_outlives_its_session() -> None:
     del opened
     gc.collect()
     assert (view == 0.25).all()
+
+
+def test_ids_need_no_numpy() -> None:
+    """array.array, and a memoryview of two axes, as Pyodide without numpy has them."""
+    ids = array.array("I", [1, 2, 3, 4, 5, 6])
+    pairs = memoryview(ids).cast("B").cast("I", (2, 3))
+    opened = session()
+    assert opened.loss(pairs, pairs) == opened.loss(np.array(pairs), np.array(pairs))
+    with pytest.raises(_core.TabgptError, match="1 axes"):
+        opened.loss(ids, ids)
+    with pytest.raises(_core.TabgptError, match="dtype float64"):
+        opened.loss(memoryview(array.array("d", [1.0])).cast("B").cast("d", (1, 1)), pairs)
 
 
 def test_a_closed_session_is_an_error() -> None:
