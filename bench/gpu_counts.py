@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import attention_counts
 import record
 from tabgpt import _core, shaders
 from tabgpt.backends.native import core_config
@@ -49,12 +50,29 @@ def _attention(products: int) -> Callable[[Sizes], float]:
     return lambda p: _causal_pairs(p) * (2 * products * p["head_dim"] + 12)
 
 
+def _flash(kernel: str) -> Callable[[Sizes], float]:
+    """Whole tiles, and the softmax of all that is in them."""
+    shape = attention_counts.KERNELS[kernel]
+
+    def operations(p: Sizes) -> float:
+        sizes = attention_counts.Sizes(
+            *(int(p[name]) for name in ("batch", "heads", "length", "head_dim"))
+        )
+        softmax = 12 * sizes.tile_pairs * attention_counts.TILE**2
+        return attention_counts.by_tile(shape, sizes).operations + softmax
+
+    return operations
+
+
 OPERATIONS: dict[str, Callable[[Sizes], float]] = {
     "matmul_naive": _product,
     "matmul_tiled": _product,
     "attention_forward": _attention(2),
     "attention_dq": _attention(3),
     "attention_dkv": _attention(4),
+    "flash_forward": _flash("forward"),
+    "flash_dq": _flash("dq"),
+    "flash_dkv": _flash("dkv"),
     "attention_d": lambda p: 2 * p["batch"] * p["length"] * p["heads"] * p["head_dim"],
     "layernorm_forward": _rows(8),
     "layernorm_backward": _rows(12),
@@ -138,7 +156,7 @@ def counts(name: str, gpu: argparse.Namespace) -> tuple[list[Count], dict[str, i
     """A step's counts, by kernel or by dispatch, their sum last; and the plan's memory."""
     recipe = preset(name)
     config = core_config(recipe.model(VOCABULARY), recipe.train)
-    core = _core.Gpu(config, "train", NO_LIMIT, NO_LIMIT)
+    core = _core.Gpu(config, "train", NO_LIMIT, NO_LIMIT, gpu.variants)
     plan = json.loads(core.plan())
     found: dict[str, Count] = {}
     total = Count("**step**")
@@ -204,10 +222,13 @@ def main() -> None:
     parser.add_argument("--tflops", type=float, default=10.0, help="the GPU's float32 peak")
     parser.add_argument("--gb-s", type=float, default=300.0, help="its memory's bandwidth")
     parser.add_argument("--dispatches", action="store_true", help="a row for each dispatch")
+    parser.add_argument(
+        "--variants", default="", help="kernels, as in 'attention=flash'; default: the core's"
+    )
     parser.add_argument("--record", action="store_true", help="write the record of every preset")
     gpu = parser.parse_args()
-    if gpu.record and (gpu.preset or gpu.dispatches):
-        parser.error("--record counts every preset by kernel: give no --preset, no --dispatches")
+    if gpu.record and (gpu.preset or gpu.dispatches or gpu.variants):
+        parser.error("--record is of every preset, by kernel, as the core chooses: give no more")
     if gpu.record:
         write_record(gpu)
         return

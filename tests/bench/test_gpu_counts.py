@@ -19,7 +19,9 @@ ROWS = {row["preset"]: row for row in record.read("gpu-counts")["results"]}
 
 
 def gpu(**options: object) -> argparse.Namespace:
-    return argparse.Namespace(**{"tflops": 10.0, "gb_s": 300.0, "dispatches": False, **options})
+    return argparse.Namespace(
+        **{"tflops": 10.0, "gb_s": 300.0, "dispatches": False, "variants": "", **options}
+    )
 
 
 def test_the_record_has_every_preset() -> None:
@@ -54,3 +56,17 @@ def test_the_floor_follows_the_gpu() -> None:
     by_dispatch, _ = gpu_counts.counts("tiny", gpu(dispatches=True))
     assert by_dispatch[-1].floor_ms == pytest.approx(slow)
     assert sum(row.dispatches for row in by_dispatch[:-1]) == by_dispatch[-1].dispatches
+
+
+def test_tiles_of_attention_are_counted_whole() -> None:
+    """64 x 64 scores instead of the causal half; the same bytes."""
+    recipe = preset("nanogpt-cpu")
+    assert recipe.model(gpu_counts.VOCABULARY).ctx == 64
+    by_row, by_tile = (
+        {row.label: row for row in gpu_counts.counts("nanogpt-cpu", gpu(variants=choice))[0]}
+        for choice in ("attention=plain", "attention=flash")
+    )
+    for kernel in ("forward", "dq", "dkv"):
+        one, other = by_row[f"attention_{kernel}"], by_tile[f"flash_{kernel}"]
+        assert other.operations / one.operations == 64 * 64 / (64 * 65 / 2)
+        assert (other.bytes, other.dispatches) == (one.bytes, one.dispatches)
