@@ -15,7 +15,11 @@ from kernel_parity import assert_within_bounds
 from kernel_runner import COMPILERS, Kernels
 
 T = 4096
-CASES: list[Case] = [kind(1, T, 1, 8, 0.1) for kind in (AttentionForward, AttentionBackward)]
+CASES: list[Case] = [
+    kind(1, T, 1, channels, p)
+    for channels, p in ((8, 0.1), (64, 0.1), (128, 0.0))
+    for kind in (AttentionForward, AttentionBackward)
+]
 
 
 def main() -> None:

@@ -25,7 +25,10 @@ def close(got: np.ndarray, expected: np.ndarray, size: float = 0.0) -> None:
     assert got.shape == expected.shape
     error = abs(got - expected)
     limit = TIGHT * max(size, abs(expected).max())
-    assert error.max() <= limit, np.unravel_index(error.argmax(), error.shape)
+    worst = np.unravel_index(error.argmax(), error.shape)
+    assert error.max() <= limit, (
+        f"{list(map(int, worst))} is {got[worst]}, not {expected[worst]}; allowed {limit:.1e}"
+    )
 
 
 def compare(B: int, T: int, H: int, D: int, p: float, tile: tuple[int, int],
