@@ -15,6 +15,22 @@ def test_without_isolation_it_says_why_and_trains_on_one_thread(page: Page, bare
     expect(playground.shown("engine-line")).to_have_text(re.compile("1 thread$"))
 
 
+def test_a_service_worker_gives_threads_to_those_who_ask_for_it(page: Page, bare_url: str) -> None:
+    """Nobody has it before; switched off again, it is gone."""
+    registered = "navigator.serviceWorker.getRegistrations().then((all) => all.length)"
+    playground = Playground(page, bare_url).open()
+    assert page.evaluate(registered) == 0
+    page.get_by_role("button", name="Switch on, and load again").click()
+    off = page.get_by_role("button", name="Switch it off, and load again")
+    expect(off).to_be_visible(timeout=60_000)
+    assert page.evaluate("crossOriginIsolated")
+    playground.train(**TINY, steps=20)
+    expect(playground.shown("engine-line")).to_have_text(re.compile("[2-9] threads$"))
+    off.click()
+    expect(page.get_by_role("button", name="Switch on, and load again")).to_be_visible()
+    assert page.evaluate(registered) == 0
+
+
 def test_nothing_is_asked_of_another_host(page: Page, lab_url: str) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
