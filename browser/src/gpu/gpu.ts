@@ -15,6 +15,8 @@ export interface OpenDevice {
   device: GpuDevice;
   pipelines: Pipelines;
   sources: ShaderSources;
+  /** Hears of each pipeline of a session as it is compiled. */
+  onPipeline?: (done: number, total: number) => void;
 }
 
 export class Gpu {

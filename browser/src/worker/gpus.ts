@@ -87,9 +87,10 @@ export class Gpus {
     if (problem) throw new TabgptError(obstacleSentence("failed-check", problem));
     const largest = this.#largestTensor(config);
     const core = await this.#core(CORE_BYTES + BYTES_A_TOKEN * tokens + 2 * largest);
-    const onPipeline = (done: number, total: number): void => this.#emit({ event: "preparing", done, total });
-    return GpuSession.open({ ...(await gpu.open()), core, config, mode, variants, onPipeline });
+    return GpuSession.open({ ...(await gpu.open()), core, config, mode, variants, onPipeline: this.#onPipeline });
   }
+
+  readonly #onPipeline = (done: number, total: number): void => this.#emit({ event: "preparing", done, total });
 
   #find(): Promise<Gpu | Obstacle> {
     this.#found ??= Gpu.find((navigator as { gpu?: GPU }).gpu, SHADERS);
@@ -112,7 +113,8 @@ export class Gpus {
   async #problem(gpu: Gpu, remembered: string, kernels: string): Promise<string> {
     const key = keyOf(gpu, kernels);
     if (this.#checked.has(key) || remembered.split("\n").includes(key)) return "";
-    const { problem } = await checkGpu(await gpu.open(), await this.#core(CHECK_BYTES), this.#variants(gpu, kernels));
+    const open = { ...(await gpu.open()), onPipeline: this.#onPipeline };
+    const { problem } = await checkGpu(open, await this.#core(CHECK_BYTES), this.#variants(gpu, kernels));
     if (problem === "") this.#passed(key);
     return problem;
   }
