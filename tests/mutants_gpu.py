@@ -193,9 +193,9 @@ GPU_MUTANTS = [
     ),
     (
         "matmul_subgroup.wgsl",
-        "every four take what the subgroup's first four have",
-        "let first = lane / 4u * 4u",
-        "let first = lane / 16u * 4u",
+        "a thread reads another of K than it gives",
+        "k + lane % 4u",
+        "k + lane / 4u",
     ),
     (
         "matmul_subgroup.wgsl",
