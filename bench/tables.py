@@ -17,7 +17,7 @@ import speed
 from markdown import Row, ratio, shape_of, source, thread_columns
 
 README = record.ROOT / "README.md"
-BLOCK = re.compile(r"(<!-- figures: ([a-z-]+) -->\n)(.*?)(<!-- /figures -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- figures: ([a-z0-9-]+) -->\n)(.*?)(<!-- /figures -->)", re.DOTALL)
 
 
 def learns() -> str:
