@@ -37,7 +37,8 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Modul
         outcome = script.measure(command.QUICK)
         assert outcome.ok, outcome.why
         what = script.__name__.replace("_", "-")
-        record.write(what, "a test", outcome.results, ok=True, why=outcome.why, **outcome.machine)
+        said = {"ok": True, "why": outcome.why, "clock": outcome.clock, **outcome.machine}
+        record.write(what, "a test", outcome.results, **said)
         assert record.read(what)["machine"]["browser"].startswith("Chromium")
         rows: Rows = outcome.results
         return rows
