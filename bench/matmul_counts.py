@@ -8,6 +8,7 @@ A floor is the largest of three times, as in attention_counts.py: of the multipl
 f16's conversions, a lane's cycle each), of the bytes that must move from memory once, and of
 what passes the pipe of each compute unit: loads, stores, workgroup memory, shuffles. Tiles go to
 units in turns, and a turn lasts as long where only one unit has one. NN; 32 threads at a time.
+Loads by matmul_naive are counted as if a cache had all of them.
 """
 
 from __future__ import annotations
