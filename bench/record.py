@@ -42,9 +42,10 @@ def write(
     why: str,
     corpus: dict[str, str] | None = None,
     clock: Mapping[str, Any] | None = None,
+    folder: Path | None = None,
     **machine_extra: Any,
 ) -> Path:
-    """Validates one record against the schema and writes it to records/{what}.json.
+    """Validates one record and writes it to {folder}/{what}.json; the folder is records/.
 
     Raises jsonschema.ValidationError when the record is not one.
     """
@@ -63,8 +64,9 @@ def write(
     if clock is not None:
         record["clock"] = dict(clock)
     jsonschema.validate(record, SCHEMA)
-    RECORDS.mkdir(exist_ok=True)
-    path = RECORDS / f"{what}.json"
+    folder = folder or RECORDS
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{what}.json"
     path.write_text(json.dumps(record, indent=1, allow_nan=False) + "\n")
     return path
 
