@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from mutants_flash import FLASH_MUTANTS
 from mutants_gpu import GPU_MUTANTS
 
 
@@ -328,6 +329,24 @@ MUTANTS = [
         'np.argsort(-logits, kind="stable")',
         'len(logits) - 1 - np.argsort(-logits[::-1], kind="stable")',
     ),
+    _oracle(
+        "flash.py",
+        "the running sum is not rescaled",
+        "total = rescale * total +",
+        "total = total +",
+    ),
+    _oracle(
+        "flash.py",
+        "rows of dropout's factors are one element apart",
+        "row * np.uint64(length) +",
+        "row +",
+    ),
+    _oracle(
+        "flash.py", "tiles on the diagonal are skipped", "i.stop <= j.start", "i.start <= j.start"
+    ),
     # -- shaders --
-    *(Mutant(what, f"shaders/{file}", old, new) for file, what, old, new in GPU_MUTANTS),
+    *(
+        Mutant(what, f"shaders/{file}", old, new)
+        for file, what, old, new in [*GPU_MUTANTS, *FLASH_MUTANTS]
+    ),
 ]

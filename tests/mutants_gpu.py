@@ -12,6 +12,8 @@ SHADER_TESTS = {
     **dict.fromkeys(("matmul_subgroup", "matmul_blocked8", "pack_f16"), _TILES),
     "matmul_split": "matmul and K2048",  # no part is without any of K
     **dict.fromkeys(("attention_d", "attention_dq", "attention_dkv"), "attention_backward"),
+    **dict.fromkeys(("flash_dq", "flash_dkv", "flash_backward"), "attention_backward"),
+    **dict.fromkeys(("flash", "flash_forward"), "attention_forward"),
     **dict.fromkeys(("embedding_wte", "embedding_wpe"), "embedding_backward"),
     **dict.fromkeys(("attention_forward", "attention_decode"), "attention_forward or decode"),
     **dict.fromkeys(("layernorm_backward", "layernorm_params"), "layernorm_backward or masked"),

@@ -1,0 +1,165 @@
+"""One-term mistakes in FlashAttention-2's shaders, as in tests/mutants_gpu.py."""
+
+FLASH_MUTANTS = [
+    # -- forward --
+    (
+        "flash_forward.wgsl",
+        "a query does not see its own key",
+        "seen_by(query, key + i)",
+        "seen_by(query, key + i + 1u)",
+    ),
+    (
+        "flash_forward.wgsl",
+        "scores are not scaled by 1/sqrt(D)",
+        "weights[0] * p.scale",
+        "weights[0]",
+    ),
+    (
+        "flash_forward.wgsl",
+        "the running sum is not rescaled",
+        "    total = total * correction;\n",
+        "",
+    ),
+    (
+        "flash_forward.wgsl",
+        "the running output is not rescaled",
+        "times(sums.low, correction)",
+        "sums.low",
+    ),
+    (
+        "flash_forward.wgsl",
+        "nor its channels from 64 on",
+        "times(sums.high, correction)",
+        "sums.high",
+    ),
+    (
+        "flash_forward.wgsl",
+        "the tile on the diagonal is skipped",
+        "start <= first",
+        "start < first",
+    ),
+    (
+        "flash_forward.wgsl",
+        "a row's sum is of a sixteenth of its keys",
+        "  total = sum_of_rows(xy, total);\n",
+        "",
+    ),
+    (
+        "flash_forward.wgsl",
+        "lse lacks the largest score",
+        "top + accurate_log(total)",
+        "accurate_log(total)",
+    ),
+    (
+        "flash_forward.wgsl",
+        "the largest score is of the thread's own keys",
+        "largest_of_rows(xy, largest);",
+        "largest;",
+    ),
+    ("flash_forward.wgsl", "no dropout", "weight = weight * factors[0]", "weight = weight"),
+    (
+        "flash_forward.wgsl",
+        "no barrier before the largest scores are overwritten",
+        "  workgroupBarrier();  // before the strip is overwritten\n",
+        "",
+    ),
+    # -- backward --
+    ("flash_dq.wgsl", "dS lacks the row sum of dO O", "(dp - numbers[1])", "dp"),
+    ("flash_dq.wgsl", "dQ is not scaled by 1/sqrt(D)", "numbers[1]) * p.scale", "numbers[1])"),
+    (
+        "flash_dq.wgsl",
+        "a query's gradient has the key after it",
+        "seen_by(query, key + i)",
+        "seen_by(query + 1u, key + i)",
+    ),
+    ("flash_dq.wgsl", "dS lacks dropout's factor", "dp = dp * factors[0]", "dp = dp"),
+    ("flash_dq.wgsl", "only the diagonal's tile is seen", "var start = 0u", "var start = first"),
+    (
+        "flash_dkv.wgsl",
+        "the tile on the diagonal is skipped",
+        "start = first;",
+        "start = first + TILE;",
+    ),
+    (
+        "flash_dkv.wgsl",
+        "a key's gradient misses its own query",
+        "<= vec4<u32>(query)",
+        "< vec4<u32>(query)",
+    ),
+    ("flash_dkv.wgsl", "dV without dropout's factor", "probability * factors)", "probability)"),
+    ("flash_dkv.wgsl", "dS lacks dropout's factor", "(d[0] * factors -", "(d[0] -"),
+    (
+        "flash_backward.wgsl",
+        "every head has the first one's lse",
+        "let row = (at.b * p.heads + at.h) * p.length",
+        "let row = at.b * p.heads * p.length",
+    ),
+    # -- shared --
+    (
+        "flash.wgsl",
+        "no barrier after the strips are filled",
+        "    workgroupBarrier();\n    sum = sum +",
+        "    sum = sum +",
+    ),
+    (
+        "flash.wgsl",
+        "no barrier before the strips are overwritten",
+        "p.head_dim - start), true);\n    workgroupBarrier();",
+        "p.head_dim - start), true);",
+    ),
+    (
+        "flash.wgsl",
+        "no barrier after the weights are written",
+        "      workgroupBarrier();\n      sum = sum +",
+        "      sum = sum +",
+    ),
+    (
+        "flash.wgsl",
+        "the last, shorter strip is left out",
+        "start < p.head_dim; start",
+        "start + STRIP <= p.head_dim; start",
+    ),
+    (
+        "flash.wgsl",
+        "rows of a strip run into each other",
+        "const PITCH: u32 = 17u",
+        "const PITCH: u32 = 15u",
+    ),
+    (
+        "flash.wgsl",
+        "channels from 64 on are added to the lower ones",
+        "result.high = result.high + sum",
+        "result.low = result.low + sum",
+    ),
+    (
+        "flash.wgsl",
+        "of 64 channels only 32 are summed",
+        "p.head_dim - channel > 32u",
+        "p.head_dim - channel > 64u",
+    ),
+    (
+        "flash.wgsl",
+        "weights meet the rows of the first quarter",
+        "row + 4u * xy.y + i, channel + xy.x",
+        "row + 4u * xy.y, channel + xy.x",
+    ),
+    (
+        "flash.wgsl",
+        "dropout's element is of the transposed matrix",
+        "wide_index(row, p.length, key)",
+        "wide_index(row - query + key, p.length, query)",
+    ),
+    ("flash.wgsl", "queries and keys of the masks are swapped", "transpose(factors)", "factors"),
+    (
+        "philox.wgsl",
+        "the word after a block's last is the next block's second",
+        "words.yzw, more.x)",
+        "words.yzw, more.y)",
+    ),
+    (
+        "philox.wgsl",
+        "the next block's index loses its carry",
+        "select(0u, 1u, low < index.x)",
+        "0u",
+    ),
+]
