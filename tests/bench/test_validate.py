@@ -147,6 +147,12 @@ def test_a_bad_record_is_refused_by_its_reason(name: str) -> None:
     assert any(says in problem for problem in found), found
 
 
+def test_contributed_records_are_acceptable() -> None:
+    contributed = BENCH / "records" / "contributed"
+    refused = {path.name: validate.problems(validate.read(path)) for path in contributed.glob("*")}
+    assert not any(refused.values()), refused
+
+
 def test_the_command_says_which_file_and_why(tmp_path: Path) -> None:
     files = {name: tmp_path / f"{name}.json" for name in ("good", "nan", "cut")}
     files["good"].write_text(json.dumps(good()))
