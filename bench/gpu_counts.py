@@ -5,15 +5,18 @@
 For every preset, or the ones named: operations, bytes that must move if each bound range
 moves once, operations a byte, and the floor in milliseconds on a GPU of that peak and
 bandwidth, the larger of the two times of each dispatch added up. `--dispatches` lists each
-dispatch instead of each kernel; `--record` writes every preset's sum and kernels to
-bench/records/gpu-counts.json, which README's table is made of. Operations are additions
-and multiplications; an exponential or a root counts as 8, about what its polynomial takes.
+dispatch instead of each kernel. Dispatches that finish a sum which another began are stated
+apart. `--record` writes every preset's sum and kernels to bench/records/gpu-counts.json, which
+README's table is made of, beside what the record of the commit `--before` says. Operations are
+additions and multiplications; an exponential or a root counts as 8, about what its polynomial
+takes.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -46,6 +49,11 @@ def _product(p: Sizes) -> float:
     return 2 * p["M"] * p["N"] * p["K"]
 
 
+def _product_sum(p: Sizes) -> float:
+    """Of K parts, added up."""
+    return p["M"] * p["N"] * p["K"]
+
+
 def _attention(products: int) -> Callable[[Sizes], float]:
     return lambda p: _causal_pairs(p) * (2 * products * p["head_dim"] + 12)
 
@@ -67,6 +75,11 @@ def _flash(kernel: str) -> Callable[[Sizes], float]:
 OPERATIONS: dict[str, Callable[[Sizes], float]] = {
     "matmul_naive": _product,
     "matmul_tiled": _product,
+    "matmul_blocked4": _product,
+    "matmul_vec4": _product,
+    "matmul_subgroup": _product,
+    "matmul_f16": _product,
+    "matmul_split": _product_sum,
     "attention_forward": _attention(2),
     "attention_dq": _attention(3),
     "attention_dkv": _attention(4),
@@ -90,21 +103,26 @@ OPERATIONS: dict[str, Callable[[Sizes], float]] = {
     "norm": _elements(1),
     "adamw": _elements(24),
 }
-"""Of one dispatch, from its problem sizes."""
+"""Of one dispatch, from its problem sizes, without what a product's epilogue takes."""
+
+SECOND_PASSES = ("add_partials", "matmul_split", "sum_losses", "norm")
+"""They finish a sum that the pass before them began."""
 
 
 @dataclass
 class Count:
     label: str
     dispatches: int = 0
+    second_passes: int = 0
+    """So many of the dispatches finish a sum."""
     operations: float = 0
     bytes: float = 0
     floor_ms: float = 0
 
-    def add(
-        self, dispatches: int, operations: float, moved: float, gpu: argparse.Namespace
-    ) -> None:
-        self.dispatches += dispatches
+    def add(self, kernel: str, operations: float, moved: float, gpu: argparse.Namespace) -> None:
+        """One command; `kernel` is "" where it is no dispatch."""
+        self.dispatches += bool(kernel)
+        self.second_passes += kernel in SECOND_PASSES
         self.operations += operations
         self.bytes += moved
         self.floor_ms += 1e3 * max(operations / (gpu.tflops * 1e12), moved / (gpu.gb_s * 1e9))
@@ -116,8 +134,9 @@ class Count:
 
     def row(self) -> str:
         return (
-            f"| {self.label} | {self.dispatches} | {self.operations / 1e9:,.3f} "
-            f"| {self.bytes / 1e6:,.2f} | {self.intensity:.2f} | {self.floor_ms:.4f} |"
+            f"| {self.label} | {self.dispatches} | {self.second_passes} "
+            f"| {self.operations / 1e9:,.3f} | {self.bytes / 1e6:,.2f} "
+            f"| {self.intensity:.2f} | {self.floor_ms:.4f} |"
         )
 
 
@@ -143,11 +162,12 @@ def moved(command: dict[str, Any], plan: dict[str, Any]) -> float:
     pipeline = plan["pipelines"][command["pipeline"]]
     adds = pipeline["constants"].get("ACCUMULATE") or pipeline["constants"].get("IN_PLACE")
     adds = adds or pipeline["kernel"] in ("adamw", "add_partials", "embedding_wte", "embedding_wpe")
-    bound = zip(pipeline["bindings"], command["bindings"], strict=True)
+    names = [name for name, _ in shaders.kernel(pipeline["kernel"]).bindings]
+    bound = zip(names, pipeline["bindings"], command["bindings"], strict=True)
     buffers = plan["buffers"]
     return sum(
-        size * (2 if mode == "read_write" and adds else 1)
-        for mode, (buffer, _, size) in bound
+        size * (2 if mode == "read_write" and adds and name != "masked" else 1)
+        for name, mode, (buffer, _, size) in bound
         if mode != "uniform" and not (buffers[buffer]["role"] == "workspace" and size == 256)
     )
 
@@ -166,9 +186,9 @@ def counts(name: str, gpu: argparse.Namespace) -> tuple[list[Count], dict[str, i
             operations = OPERATIONS[kernel](sizes(command, plan))
             label = f"{command['label']}: {kernel}" if gpu.dispatches else kernel
         else:
-            operations, label = 0, "clear" if "clear" in command else "copy"
+            kernel, operations, label = "", 0, "clear" if "clear" in command else "copy"
         for count in (found.setdefault(label, Count(label)), total):
-            count.add(int("pipeline" in command), operations, moved(command, plan), gpu)
+            count.add(kernel, operations, moved(command, plan), gpu)
     return [*found.values(), total], core.memory()
 
 
@@ -192,9 +212,25 @@ def result(name: str, gpu: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def earlier(commit: str) -> dict[str, dict[str, Any]]:
+    """By preset, what the record of another commit says of a step."""
+    command = ["git", "show", f"{commit}:bench/records/gpu-counts.json"]
+    text = subprocess.run(command, cwd=record.ROOT, check=True, capture_output=True, text=True)
+    then = json.loads(text.stdout)
+    return {
+        row["preset"]: {"commit": then["commit"]}
+        | {key: row["step"][key] for key in ("dispatches", "operations", "bytes", "floor_ms")}
+        for row in then["results"]
+    }
+
+
 def write_record(gpu: argparse.Namespace) -> None:
-    """A record is of all presets, by kernel."""
-    results = [result(name, gpu) for name in preset_names()]
+    """A record is of all presets, by kernel; `before` stays where no other commit is named."""
+    if gpu.before:
+        before = earlier(gpu.before)
+    else:
+        before = {row["preset"]: row["before"] for row in record.read("gpu-counts")["results"]}
+    results = [result(name, gpu) | {"before": before[name]} for name in preset_names()]
     record.write(
         "gpu-counts",
         f"python bench/gpu_counts.py --record --tflops {gpu.tflops:g} --gb-s {gpu.gb_s:g}",
@@ -210,8 +246,8 @@ def print_tables(name: str, gpu: argparse.Namespace) -> None:
         f"\n## {name}: {tokens_a_step(name):,} tokens a step, {memory['total'] / 2**20:,.1f} MiB "
         f"on the GPU, floor at {gpu.tflops:g} TFLOP/s and {gpu.gb_s:g} GB/s\n"
     )
-    print("| kernel | dispatches | GFLOP | MB | FLOP a byte | floor, ms |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    print("| kernel | dispatches | second passes | GFLOP | MB | FLOP a byte | floor, ms |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     for row in rows:
         print(row.row())
 
@@ -225,6 +261,7 @@ def main() -> None:
     parser.add_argument(
         "--variants", default="", help="kernels, as in 'attention=flash'; default: the core's"
     )
+    parser.add_argument("--before", default="", help="a commit to state the counts of, besides")
     parser.add_argument("--record", action="store_true", help="write the record of every preset")
     gpu = parser.parse_args()
     if gpu.record and (gpu.preset or gpu.dispatches or gpu.variants):

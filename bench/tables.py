@@ -178,18 +178,23 @@ def gpu_counts() -> str:
     """What a training step asks of a GPU, by preset."""
     data = record.read("gpu-counts")
     rows = data["results"]
-    table = "| preset | tokens a step | dispatches | GFLOP | GB | FLOP a byte | floor, ms | MiB |\n"
-    table += "|---" * 8 + "|\n"
+    table = (
+        "| preset | tokens a step | dispatches | second passes among them | before | GFLOP | GB "
+    )
+    table += "| before | FLOP a byte | floor, ms | MiB |\n" + "|---" * 11 + "|\n"
     for row in rows:
-        step = row["step"]
+        step, before = row["step"], row["before"]
         table += (
             f"| {row['preset']} | {row['tokens']:,} | {step['dispatches']:,}"
+            f" | {step['second_passes']:,} | {before['dispatches']:,}"
             f" | {step['operations'] / 1e9:,.2f} | {step['bytes'] / 1e9:,.3f}"
+            f" | {before['bytes'] / 1e9:,.3f}"
             f" | {step['intensity']:.1f} | {step['floor_ms']:,.3f}"
             f" | {row['memory']['total'] / 2**20:,.1f} |\n"
         )
     gpu = f"{rows[0]['tflops']:g} TFLOP/s and {rows[0]['gb_s']:g} GB/s"
-    return f"{table}\nCounted, not timed; the floor is a GPU's of {gpu}.\n" + source(data)
+    then = f"before is commit {rows[0]['before']['commit']}"
+    return f"{table}\nCounted, not timed; the floor is a GPU's of {gpu}; {then}.\n" + source(data)
 
 
 def memory64() -> str:

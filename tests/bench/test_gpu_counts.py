@@ -30,7 +30,7 @@ def test_the_record_has_every_preset() -> None:
 
 @pytest.mark.parametrize("name", ROWS)
 def test_the_record_is_what_the_plans_say_now(name: str) -> None:
-    row = ROWS[name]
+    row = {key: value for key, value in ROWS[name].items() if key != "before"}
     now = gpu_counts.result(name, gpu(tflops=row["tflops"], gb_s=row["gb_s"]))
     assert json.loads(json.dumps(now)) == row, "run python bench/gpu_counts.py --record"
 
@@ -42,7 +42,8 @@ def test_matrix_products_are_the_models(name: str) -> None:
     model = recipe.model(gpu_counts.VOCABULARY)
     weights = 12 * model.n_layer * model.d_model**2 + model.vocab_size * model.d_model
     rows, _ = gpu_counts.counts(name, gpu())
-    products = sum(row.operations for row in rows if row.label.startswith("matmul"))
+    kernels = [row for row in rows if row.label.startswith("matmul")]
+    products = sum(row.operations for row in kernels if row.label != "matmul_split")
     assert products == 3 * 2 * gpu_counts.tokens_a_step(name) * weights
 
 

@@ -306,6 +306,7 @@ def offered(family: str) -> str:
     [
         ("matmul=fast", f"unknown matmul 'fast'; there are {offered('matmul')}"),
         ("attention=", f"unknown attention ''; there are {offered('attention')}"),
+        ("matmul=blocked8", "the matmul 'blocked8' is for benches alone; train with"),
         ("kernel=naive", "unknown word 'kernel' in a choice of GPU kernels"),
         ("naive", "unknown word 'naive' in a choice of GPU kernels"),
     ],
@@ -313,6 +314,29 @@ def offered(family: str) -> str:
 def test_an_unknown_kernel_is_refused(choice: str, said: str) -> None:
     with pytest.raises(_core.TabgptError, match=said):
         gpu(USUAL, variants=choice)
+
+
+def test_a_kernel_is_refused_where_its_feature_is_missing() -> None:
+    operation = _core.GpuOp("matmul NN 64 64 64")
+    with pytest.raises(_core.TabgptError, match="'f16' needs the WebGPU feature 'shader-f16'"):
+        operation.plan("matmul=f16 feature=subgroups", BINDING, BUFFER)
+    made = json.loads(operation.plan("matmul=f16 feature=shader-f16", BINDING, BUFFER))
+    assert [p["kernel"] for p in made["pipelines"]] == ["matmul_f16"]
+
+
+def test_a_product_of_few_tiles_is_summed_in_parts() -> None:
+    """Of K, so that a GPU has 64 workgroups; and not in parts of less than 256."""
+
+    def parts(*sizes: int, variants: str = "") -> int:
+        operation = _core.GpuOp("matmul TN {} {} {}".format(*sizes))
+        commands = json.loads(operation.plan(variants, 1 << 40, 1 << 40))["programs"]["run"]
+        return commands[0]["grid"][2]
+
+    assert parts(64, 511, 64) == 1
+    assert parts(64, 1024, 64) == 4
+    assert parts(384, 1 << 14, 384) == 2
+    assert parts(384, 1 << 14, 384, variants="matmul=tiled") == 1
+    assert parts(512, 1 << 14, 512) == 1
 
 
 @pytest.mark.parametrize("name", write_plans.PLANS)

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gpu/program.hpp"
+#include "gpu/variants.hpp"
 #include "tabgpt/shaders.hpp"
 
 namespace tabgpt::gpu {
@@ -16,6 +17,12 @@ inline constexpr uint32_t kMaxGroups = 65535;  ///< workgroups in a dimension; W
 
 /** Groups in x up to the limit, the rest in y; the kernel checks its bounds. */
 Grid folded(uint64_t groups);
+
+/** Of a product: the kernel, and how many parts K is summed in. */
+struct Choice {
+  Matmul kernel;
+  uint64_t parts;
+};
 
 class Builder {
  public:
@@ -26,7 +33,7 @@ class Builder {
 
   /** Makes what is bound where a kernel's tensor is left out; before the first dispatch. */
   void add_dummies();
-  /** Forgets programs and words; tensors and pipelines stay. */
+  /** Forgets programs and words; tensors, pipelines and choices stay. */
   void start_over();
   /** What follows is this program's. continues: see Program. */
   void begin(std::string program, bool continues = false) {
@@ -40,6 +47,14 @@ class Builder {
   }
   void clear(Range range) { command({Command::Kind::clear, "", 0, 0, {range}, {}}); }
   void copy(Range from, Range to) { command({Command::Kind::copy, "", 0, 0, {from, to}, {}}); }
+
+  /**
+   * What was chosen for this label in the present program, or `now` where it comes up for the first time. A
+   * plan is first written for the whole batch; smaller ones do as it does, with its pipelines and its room.
+   */
+  const Choice& chosen(const std::string& label, const Choice& now) {
+    return choices_.try_emplace(programs.back().name + ' ' + label, now).first->second;
+  }
 
   std::vector<Tensor> tensors;
   std::vector<Pipeline> pipelines;
@@ -59,6 +74,7 @@ class Builder {
 
   std::unordered_map<std::string, uint32_t> by_name_;
   std::map<std::vector<uint32_t>, uint32_t> placed_words_;
+  std::map<std::string, Choice> choices_;
 };
 
 }  // namespace tabgpt::gpu

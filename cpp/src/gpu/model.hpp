@@ -82,6 +82,10 @@ class Model {
   void forward(bool keep_cache);
   Range block(uint64_t layer, Range x, bool keep_cache);
   void matmul(const std::string& label, const Product& product);
+  template <typename K>
+  K with_epilogue(K kernel, const Product& product) const;
+  static bool is_in_vectors(const Product& product);
+  Choice choice(const Product& product) const;
   void attention(uint64_t layer, Range qkv, Range out);
   void layernorm(const std::string& name, Range x, uint32_t weight, uint32_t bias);
   /** out = residual + dropout(A B + bias) of a residual branch; `branch` names the product behind dropout. */

@@ -30,10 +30,16 @@ void choose(Variants* variants) {
 
 /** A family's first is its default. */
 constexpr Variant kVariants[] = {
+    {"matmul", "vec4", "", true, choose<Matmul::vec4>},
+    {"matmul", "blocked4", "", true, choose<Matmul::blocked4>},
     {"matmul", "tiled", "", true, choose<Matmul::tiled>},
     {"matmul", "naive", "", true, choose<Matmul::naive>},
-    {"attention", "plain", "", true, choose<Attention::plain>},
+    {"matmul", "subgroup", "subgroups", false, choose<Matmul::subgroup>},
+    {"matmul", "f16", "shader-f16", false, choose<Matmul::f16>},
+    {"matmul", "blocked8", "", false, choose<Matmul::blocked8>},
+    {"matmul", "tiled_f16", "shader-f16", false, choose<Matmul::tiled_f16>},
     {"attention", "flash", "", true, choose<Attention::flash>},
+    {"attention", "plain", "", true, choose<Attention::plain>},
 };
 
 bool is_default(const Variant& variant) {

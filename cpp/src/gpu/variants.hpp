@@ -12,13 +12,13 @@
 namespace tabgpt::gpu {
 
 /** shaders/matmul_*.wgsl. */
-enum class Matmul : uint32_t { tiled, naive };
+enum class Matmul : uint32_t { vec4, blocked4, tiled, naive, subgroup, f16, blocked8, tiled_f16 };
 /** shaders/attention_*.wgsl and flash_*.wgsl. */
-enum class Attention : uint32_t { plain, flash };
+enum class Attention : uint32_t { flash, plain };
 
 struct Variants {
-  Matmul matmul = Matmul::tiled;
-  Attention attention = Attention::plain;
+  Matmul matmul = Matmul::vec4;
+  Attention attention = Attention::flash;
 };
 
 /** What a choice is for: some variants are there to be measured, never to train with. */
