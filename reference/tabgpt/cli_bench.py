@@ -54,8 +54,9 @@ def kernels(
         typer.Option(help="A kernel alone, e.g. tiled; may be given again.", metavar="NAME"),
     ] = None,
     most: Annotated[
-        int, typer.Option(help="Largest cube; attention goes to twice that.", metavar="N", min=1)
-    ] = 2048,
+        int,
+        typer.Option(help="Largest context, or cube of as much work.", metavar="N", min=1),
+    ] = 4096,
     experimental: Annotated[
         bool,
         typer.Option("--experimental", help="Kernels too that training never uses.", metavar=""),

@@ -20,8 +20,8 @@ class Selection:
     cases: Sequence[str] = ()
     """Parts of their names, or of presets'."""
     kernels: Sequence[str] = ()
-    most: int = 2048
-    """Largest cube's edge, and twice that for a context."""
+    most: int = 4096
+    """Largest Case.size."""
     experimental: bool = False
     """Kernels too that are never offered for training."""
     quick: bool = False
@@ -41,7 +41,7 @@ class Selection:
             for case in (*rules.cases, *self.extra)
             if (not self.groups or case.group in self.groups)
             and self._is_named(case.op)
-            and case.size <= (2 * self.most if case.family == "attention" else self.most)
+            and case.size <= self.most
         ]
 
     def presets_of(self, rules: Definition) -> list[str]:
