@@ -13,17 +13,29 @@ const [folder, names, script, ...words] = process.argv.slice(2);
 const { loadPyodide } = await import(pathToFileURL(join(folder, "runtime", "pyodide.mjs")).href);
 const { wheels } = JSON.parse(readFileSync(join(folder, "packages.json"), "utf8"));
 
+/** Node may have made a pipe non-blocking: a full one, or an empty one, is then tried again a little later. */
+function patiently(call) {
+  for (;;) {
+    try {
+      return call();
+    } catch (error) {
+      if (error.code !== "EAGAIN") throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);
+    }
+  }
+}
+
 function writer(descriptor) {
   return {
     write(bytes) {
-      for (let done = 0; done < bytes.length; ) done += writeSync(descriptor, bytes, done);
+      for (let done = 0; done < bytes.length; ) done += patiently(() => writeSync(descriptor, bytes, done));
       return bytes.length;
     },
   };
 }
 
 const pyodide = await loadPyodide({ indexURL: join(folder, "runtime"), args: [script, ...words], env: { HOME: "/home/pyodide" } });
-pyodide.setStdin({ read: (bytes) => readSync(0, bytes) });
+pyodide.setStdin({ read: (bytes) => patiently(() => readSync(0, bytes)) });
 pyodide.setStdout(writer(1));
 pyodide.setStderr(writer(2));
 pyodide.mountNodeFS("/host", "/");
