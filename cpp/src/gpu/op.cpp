@@ -14,6 +14,7 @@ using ull = unsigned long long;
 
 constexpr uint64_t kMostSize = 16384, kMostElements = uint64_t{1} << 28;
 constexpr uint64_t kMostHeadDim = 128;
+constexpr double kHalf = 0x1p-10;  ///< relative error of an operand kept in 16 bits: twice one rounding
 
 std::vector<std::string_view> words_of(std::string_view text) {
   std::vector<std::string_view> words;
@@ -197,10 +198,13 @@ bool Op::input(std::string_view name, float* values) const {
   return true;
 }
 
-double Op::check(const Options&, std::string_view name, const float* got) {
+double Op::check(const Options& options, std::string_view name, const float* got) {
   const std::vector<OpTensor> results = op_results(sizes_);
   const OpTensor* result = find(results, name);
-  return result == nullptr ? std::numeric_limits<double>::quiet_NaN() : answers_.worst(*result, got, 0);
+  if (result == nullptr) return std::numeric_limits<double>::quiet_NaN();
+  const Matmul matmul = options.variants.matmul;
+  const bool half = matmul == Matmul::f16 || matmul == Matmul::tiled_f16;
+  return answers_.worst(*result, got, half ? kHalf : 0);
 }
 
 double Op::flops() const {
