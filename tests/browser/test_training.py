@@ -21,8 +21,9 @@ def test_the_page_says_what_a_run_takes_and_what_it_runs_on(playground: Playgrou
 
 def test_a_run_that_no_tab_can_hold_is_refused_before_it_starts(playground: Playground) -> None:
     playground.open()
-    playground.page.locator("#preset").select_option("behemoth")
-    expect(playground.shown("plan").get_by_role("alert")).to_contain_text("reaches 4.00 GiB")
+    playground.choose_preset("behemoth")
+    playground.set(batch_size=128)
+    expect(playground.shown("plan").get_by_role("alert")).to_contain_text("reaches 16.00 GiB")
     expect(playground.page.get_by_role("button", name="Start")).to_be_disabled()
 
 
