@@ -126,7 +126,8 @@ pyodide-test: native npm chromium pyodide-numpy
 	pytest $(PYTEST_ARGS) tests/pyodide/slow_numpy.py tests/browser/slow_python.py
 
 site: $(STAMPS)/site
-$(STAMPS)/site: $(STAMPS)/npm $(STAMPS)/wasm $(STAMPS)/pyodide $(STAMPS)/corpus $(STAMPS)/check $(SITE) $(PRESETS) $(SWEEP)
+$(STAMPS)/site: $(STAMPS)/npm $(STAMPS)/wasm $(STAMPS)/pyodide $(STAMPS)/corpus $(STAMPS)/check $(SITE) $(PRESETS) $(SWEEP) \
+  bench/stages.json $(wildcard bench/records/evolution.json)
 	npm --prefix browser run build --silent
 	@touch $@
 

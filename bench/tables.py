@@ -8,6 +8,7 @@ and fails where the README says something else than the records.
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import statistics
 from collections.abc import Callable
@@ -17,6 +18,7 @@ import speed
 from markdown import Row, ratio, shape_of, source, thread_columns
 
 README = record.ROOT / "README.md"
+STAGES = record.ROOT / "bench/stages.json"
 BLOCK = re.compile(r"(<!-- figures: ([a-z0-9-]+) -->\n)(.*?)(<!-- /figures -->)", re.DOTALL)
 
 
@@ -248,6 +250,29 @@ def behemoth() -> str:
     return f"{table}\n{parameters:,} parameters, 2 threads: {verdict}.\n" + source(data)
 
 
+def evolution() -> str:
+    """A training step on every stage, as a multiple of the scalar WebAssembly build's speed."""
+    data = record.read("evolution")
+    presets = list(dict.fromkeys(row["preset"] for row in data["results"]))
+    rows = {(row["preset"], row["stage"]): row for row in data["results"]}
+    table = "| stage | " + " | ".join(f"`{preset}`" for preset in presets) + " |\n"
+    table += "|---" * (1 + len(presets)) + "|\n"
+    for stage in json.loads(STAGES.read_text())["stages"]:
+        name, label = stage["name"], stage["label"]
+        if stage["host"] == "gpu" and data["machine"]["software_adapter"]:
+            label += ", on a software adapter"
+        cells = [
+            f"{rows[preset, name]['ratio']['median']:.2f}" if (preset, name) in rows else ""
+            for preset in presets
+        ]
+        table += f"| {label} | " + " | ".join(cells) + " |\n"
+    table += (
+        "\nSpeed of a step as a multiple of the scalar WebAssembly build's: medians of pair ratios."
+        f" An empty cell was not measured. WebGPU is {data['machine']['adapter']}.\n"
+    )
+    return table + source(data)
+
+
 FIGURES: dict[str, Callable[[], str]] = {
     "learns": learns,
     "lr-sweep": lr_sweep,
@@ -257,6 +282,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "matmul-tab": matmul_tab,
     "matmul-peers": matmul_peers,
     "step-sizes": step_sizes,
+    "evolution": evolution,
     "gpu-counts": gpu_counts,
     "memory64": memory64,
     "behemoth": behemoth,
