@@ -55,6 +55,8 @@ def environment(target: Runtime) -> dict[str, str]:
         **os.environ,
         "PATH": os.pathsep.join(map(str, path)),
         "PYODIDE_XBUILDENV_PATH": str(TOOLS / "xbuildenv"),
+        # What numpy's source asks for to be built comes at the versions that are tested, too.
+        "PIP_BUILD_CONSTRAINT": str(CONSTRAINTS),
         # Modules of a newer compiler load, which the tests show; the ABI does not promise it.
         "SKIP_EMSCRIPTEN_VERSION_CHECK": "1",
     }
