@@ -10,7 +10,6 @@ end at 512.
 
 from __future__ import annotations
 
-import base64
 import json
 import sys
 import tempfile
@@ -21,10 +20,9 @@ import command
 import numpy as np
 import pairs
 import record
-from matmul_peers import error, product
+from peers import compare, need_modules
 from playwright.sync_api import Browser
-from tab_page import TabPage, open_in
-from tab_session import TabSide
+from tab_page import open_in
 
 sys.path.insert(0, str(record.ROOT / "tests"))
 
@@ -34,7 +32,6 @@ from lab_browser import GPU_FLAGS, launch_chromium, serve_lab
 OURS = "ours_gpu"
 PEERS = {"jax_gpu": "jax-js", "tfjs_gpu": "tfjs"}
 """Worker's name: library's."""
-MODULES = Path(__file__).resolve().parent / "node_modules"
 SHADERS = record.ROOT / "shaders"
 SWEEP_MS = 3_600_000.0
 LARGEST = 4096
@@ -74,49 +71,11 @@ def fastest(rows: list[dict[str, Any]]) -> dict[str, str]:
     return {case: str(row["variant"]) for case, row in best.items()}
 
 
-def compare(page: TabPage, case: str, kernel: str, effort: command.Effort) -> list[dict[str, Any]]:
-    """One product in all libraries: a row for each peer, all from the same rounds."""
-    _, form, *sizes = case.split()
-    M, K, N = map(int, sizes)
-    a, b = product((M, K, N), form)
-    sides: dict[str, TabSide] = {}
-    for worker in (OURS, *PEERS):
-        page.ask(
-            worker,
-            do="prepare",
-            sizes=[M, N, K],
-            form=form,
-            kernel=kernel,
-            a=base64.b64encode(a.tobytes()).decode(),
-            b=base64.b64encode(b.tobytes()).decode(),
-        )
-        sides[worker] = TabSide(page, worker, do="calls")
-    taken = pairs.take_rounds(list(sides.values()), rounds=effort.rounds, sample_s=effort.sample_s)
-    errors = {}
-    for worker in sides:
-        out = np.frombuffer(base64.b64decode(page.ask(worker, do="out")), np.float32)
-        errors[worker] = error(out.reshape(M, N), a, b, form)
-        page.ask(worker, do="free")
-    return [
-        {
-            "kind": "peer",
-            "case": case,
-            "variant": kernel,
-            "peer": PEERS[worker],
-            "error": {"ours": errors[OURS], "peer": errors[worker]},
-            **pairs.samples(sides[OURS], sides[worker]),
-            **taken,
-        }
-        for worker in PEERS
-    ]
-
-
 def against_peers(
     browser: Browser, taken: dict[str, Any], effort: command.Effort
 ) -> list[dict[str, Any]]:
     """Every product that the page measured, where a software adapter is not too slow for it."""
-    if not MODULES.exists():
-        raise FileNotFoundError(f"{MODULES} is missing: run `make peers`")
+    need_modules()
     software = bool(taken["machine"]["software_adapter"])
     results: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -127,12 +86,14 @@ def against_peers(
             print(*about.values(), sep="\n")
             print("product: kernel; of each peer, ratio ours / peer (quartiles)")
             for case, kernel in fastest(taken["results"]).items():
-                edge = float(np.prod([float(n) for n in case.split()[2:]])) ** (1 / 3)
-                if software and edge > MOST_ON_SOFTWARE:
+                _, form, *sizes = case.split()
+                M, K, N = map(int, sizes)
+                if software and (float(M) * N * K) ** (1 / 3) > MOST_ON_SOFTWARE:
                     continue
-                rows = compare(page, case, kernel, effort)
+                rows = compare(page, OURS, PEERS, (M, K, N), form, effort, kernel=kernel)
+                same = {"kind": "peer", "case": case, "variant": kernel, "software": software}
                 results += [
-                    {**row, "software": software, "about": about[worker]}
+                    {**same, **row, "about": about[worker]}
                     for row, worker in zip(rows, PEERS, strict=True)
                 ]
                 cells = [f"{row['peer']} {command.shown(row['ratio'])}" for row in rows]

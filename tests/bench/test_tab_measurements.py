@@ -20,6 +20,7 @@ import kernels_tab  # noqa: E402
 import matmul_peers  # noqa: E402
 import memory64  # noqa: E402
 import pairs  # noqa: E402
+import peers  # noqa: E402
 import record  # noqa: E402
 import step_sizes  # noqa: E402
 import step_threads  # noqa: E402
@@ -130,7 +131,7 @@ def test_every_stage_trains_alike_and_is_compared_with_the_scalar_build(
 def test_products_in_the_tab_are_compared_with_other_libraries(
     measured: Callable[[ModuleType], Rows],
 ) -> None:
-    if not matmul_peers.MODULES.exists():
+    if not peers.MODULES.exists():
         pytest.skip("`make peers` installs the other libraries")
     rows = measured(matmul_peers)
     assert {row["peer"] for row in rows} == set(matmul_peers.PEERS.values())
@@ -140,13 +141,13 @@ def test_products_in_the_tab_are_compared_with_other_libraries(
 def test_the_bench_page_is_driven_and_compared_with_other_libraries(
     measured: Callable[[ModuleType], Rows],
 ) -> None:
-    if not kernels_tab.MODULES.exists():
+    if not peers.MODULES.exists():
         pytest.skip("`make peers` installs the other libraries")
     rows = measured(kernels_tab)
     kernels = [row for row in rows if row["kind"] == "kernel"]
-    peers = [row for row in rows if row["kind"] == "peer"]
-    assert {row["peer"] for row in peers} == set(kernels_tab.PEERS.values())
-    assert {row["variant"] for row in peers} < {row["variant"] for row in kernels}
+    beside = [row for row in rows if row["kind"] == "peer"]
+    assert {row["peer"] for row in beside} == set(kernels_tab.PEERS.values())
+    assert {row["variant"] for row in beside} < {row["variant"] for row in kernels}
     assert all(row["software"] for row in rows)
 
 
