@@ -38,13 +38,17 @@ BACKEND_HELP = (
     "native: the C++ core, float32. numpy: the oracle, float64 and slow. wgpu: a GPU, by the "
     "programs that the tab runs."
 )
-Backend = Annotated[
-    str,
-    typer.Option(
-        help=BACKEND_HELP,
-        metavar="|".join(BACKENDS),
-    ),
-]
+
+
+def _backend(shown: str | bool = True) -> Any:
+    return typer.Option(help=BACKEND_HELP, metavar="|".join(BACKENDS), show_default=shown)
+
+
+def _corpus(text: str, shown: str) -> Any:
+    return typer.Option(help=text, metavar="FILE", show_default=shown)
+
+
+Backend = Annotated[str, _backend()]
 Threads = Annotated[
     int | None,
     typer.Option(
@@ -60,11 +64,7 @@ Threads = Annotated[
 def train(
     corpus: Annotated[
         Path | None,
-        typer.Option(
-            help="UTF-8 text to train on; the last tenth validates.",
-            metavar="FILE",
-            show_default="nine plays of Shakespeare",
-        ),
+        _corpus("UTF-8 text to train on; the last tenth validates.", "nine plays of Shakespeare"),
     ] = None,
     preset_name: Annotated[
         str | None,
@@ -105,11 +105,7 @@ def train(
     ] = None,
     backend: Annotated[
         str | None,
-        typer.Option(
-            help=BACKEND_HELP,
-            metavar="|".join(BACKENDS),
-            show_default="native, or the resumed run's",
-        ),
+        _backend("native, or the resumed run's"),
     ] = None,
     threads: Threads = None,
     tune: Annotated[
@@ -205,11 +201,7 @@ def evaluate(
     checkpoint: Checkpoint,
     corpus: Annotated[
         Path | None,
-        typer.Option(
-            help="The text, split as in training.",
-            metavar="FILE",
-            show_default="the one it was trained on",
-        ),
+        _corpus("The text, split as in training.", "the one it was trained on"),
     ] = None,
     split: Annotated[str, typer.Option(help="Which part.", metavar="val|train")] = "val",
     batches: Annotated[

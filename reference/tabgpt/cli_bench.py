@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 import shlex
-import signal
 import sys
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
 
 from .errors import BackendError, ConfigError
+from .interrupt import Interrupt
 
 app = typer.Typer(
     no_args_is_help=True,
     help="Measure and check a GPU's kernels, through the package wgpu.",
 )
-
-
-class _Stop:
-    """Ctrl-C once: stop after this sample. Ctrl-C again: at once."""
-
-    def __init__(self) -> None:
-        self.asked = False
-        self._before = signal.signal(signal.SIGINT, self._note)
-
-    def _note(self, _number: int, _frame: FrameType | None) -> None:
-        self.asked = True
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-    def restore(self) -> None:
-        signal.signal(signal.SIGINT, self._before)
 
 
 def command_text() -> str:
@@ -102,8 +86,8 @@ def kernels(
         experimental=experimental,
         quick=quick,
     )
-    stop = _Stop()
-    stage = Stage(find_adapter(), selection.rules(), lambda: stop.asked)
+    interrupt = Interrupt()
+    stage = Stage(find_adapter(), selection.rules(), lambda: interrupt.asked)
     rows: list[Row] = []
 
     def begin(name: str, number: int, total: int) -> None:
@@ -118,10 +102,9 @@ def kernels(
         print(stage.adapter.name)
         print(table.HEAD + (table.PEAK_HEAD if peak is not None else ""))
         run(stage, selection, begin, done)
-        made = record.record(stage, rows, command_text(), stop.asked)
+        made = record.record(stage, rows, command_text(), interrupt.asked)
     finally:
         stage.close()
-        stop.restore()
     clock = made["clock"]
     if clock["gpu_quantum_s"] is not None:
         print(f"timestamps in steps of {clock['gpu_quantum_s']:.3g} s", end="; ")
@@ -130,8 +113,8 @@ def kernels(
     if out is not None and rows:
         record.write(out, made)
         print(f"record {out}")
-    if stop.asked:
-        raise typer.Exit(130)
+    if interrupt.asked:
+        raise typer.Exit(interrupt.status)
     if not made["verdict"]["ok"]:
         raise typer.Exit(1)
 

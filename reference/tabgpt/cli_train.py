@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import signal
 from itertools import takewhile
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from . import layout
@@ -14,6 +12,7 @@ from .api import decode_stream
 from .checkpoint import MODEL_FILE, describe
 from .config import DEFAULT_PRESET, FIELDS, preset
 from .errors import ConfigError
+from .interrupt import Interrupt
 from .progress import Report
 from .run import Run
 from .train import resume
@@ -80,44 +79,26 @@ def resume_run(
     )
 
 
-class _Interrupt:
-    """Ctrl-C, SIGTERM, or a closed terminal once: stop after this step. Ctrl-C again: at once."""
-
-    def __init__(self, run: Run) -> None:
-        self.signal: int | None = None
-        self._run = run
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._note)
-        hangup = getattr(signal, "SIGHUP", None)
-        if hangup is not None and signal.getsignal(hangup) != signal.SIG_IGN:  # not under nohup
-            signal.signal(hangup, self._note)
-
-    def _note(self, number: int, _frame: FrameType | None) -> None:
-        first, self.signal = self.signal is None, number
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        if first and self._run.evaluating:
-            raise KeyboardInterrupt  # an evaluation may take minutes, and is made up for
-
-
 def watch(run: Run) -> int:
     """Trains to the end or to a Ctrl-C; returns the exit status (128 + signal, as shells do)."""
     if run.done():
         print(f"This run has done its {run.train.steps} steps; --extend-to N goes on to step N.")
         run.close()
         return 0
-    interrupt = _Interrupt(run)
+    # an evaluation may take minutes, and is made up for
+    interrupt = Interrupt(may_wait=lambda: not run.evaluating)
     _describe(run)
     report = Report(run.step, run.train.steps)
     run.tell = report.note
     try:
         for metrics in run:
             report.show(metrics)
-            if interrupt.signal is not None:
+            if interrupt.asked:
                 break
             if run.run.sample_interval and run.step % run.run.sample_interval == 0:
                 report.say(f"--- sample ---\n{_sample(run, interrupt)}\n--------------")
     except KeyboardInterrupt:
-        if interrupt.signal is None:
+        if not interrupt.asked:
             raise
     except (OSError, SystemExit):
         run.save()  # nobody reads what is printed: `| head`, for which rich raises SystemExit
@@ -131,8 +112,7 @@ def watch(run: Run) -> int:
     run.save()
     run.close()
     print(f"Saved step {run.step} of {run.train.steps}. Go on: tabgpt train --resume {run.out}")
-    assert interrupt.signal is not None
-    return 128 + interrupt.signal
+    return interrupt.status
 
 
 def _describe(run: Run) -> None:
@@ -152,6 +132,6 @@ def _describe(run: Run) -> None:
         print(f"resuming after step {run.step} of {run.train.steps}")
 
 
-def _sample(run: Run, interrupt: _Interrupt) -> str:
-    ids = takewhile(lambda _: interrupt.signal is None, run.model.stream())
+def _sample(run: Run, interrupt: Interrupt) -> str:
+    ids = takewhile(lambda _: not interrupt.asked, run.model.stream())
     return "".join(decode_stream(run.model.tokenizer, ids))
