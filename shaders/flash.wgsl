@@ -1,5 +1,5 @@
 // What the three FlashAttention-2 kernels share (Dao 2023; reference/tabgpt/flash.py is the same in NumPy): bindings 0 to 2, tiles of
-// 64 x 64 scores, products. Needs step.wgsl, math.wgsl, philox.wgsl, and of the kernel what it reads and writes:
+// 64 x 64 scores, products. Needs grid.wgsl, step.wgsl, math.wgsl, philox.wgsl, and of the kernel what it reads and writes:
 // element(at, tensor, row, channel) and store(at, part, row, channel, x), which check row and channel.
 //   P = exp(scale q.k - lse), causal; qkv [batch,length,3C], out and dout [batch,length,C], lse and row_dot [batch,heads,length].
 // A workgroup is 16 x 16 threads (x, y); of a tile's scores a thread has rows 4 y to 4 y + 3 and columns 4 x to 4 x + 3: a mat4x4,
@@ -37,6 +37,17 @@ fn place(number: u32, tile: u32) -> Place {
   let head = number / tiles();
   return Place(head / p.heads, head % p.heads, tile);
 }
+
+// Of a workgroup that has a tile of queries: the longest row of tiles first.
+fn query_place(group: vec3<u32>, groups: vec3<u32>) -> Place {
+  let number = linear_group(group, groups);
+  return place(number, tiles() - 1u - number % tiles());
+}
+
+fn first_row(at: Place) -> u32 { return at.tile * TILE; }
+
+// The first of a thread's four rows.
+fn own_row(at: Place, xy: vec2<u32>) -> u32 { return first_row(at) + 4u * xy.y; }
 
 // Without the first column, and with a new last one. Four turns visit all columns by one constant index: a variable one
 // would put the matrix into memory.
@@ -125,7 +136,7 @@ fn write_channel(at: Place, part: u32, row: u32, channel: u32, x: vec4<f32>) {
 
 // The sums of the tile's rows.
 fn write_sums(at: Place, xy: vec2<u32>, part: u32, sums: Sums) {
-  let row = at.tile * TILE + 4u * xy.y;
+  let row = own_row(at, xy);
   var low = sums.low;
   var high = sums.high;
   for (var channel = xy.x; channel < 64u; channel = channel + 16u) {

@@ -23,8 +23,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     return;
   }
   let xy = local.xy;
-  let first = at.tile * TILE;
-  let key = first + 4u * xy.y;
+  let first = first_row(at);
+  let key = own_row(at, xy);
   var dk = Sums();
   var dv = Sums();
   for (var start = first; start < p.length; start = start + TILE) {

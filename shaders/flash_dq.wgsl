@@ -11,14 +11,13 @@
 @compute @workgroup_size(16, 16)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_id) local: vec3<u32>) {
-  let number = linear_group(group, groups);
-  let at = place(number, tiles() - 1u - number % tiles());  // the longest row of tiles first
+  let at = query_place(group, groups);
   if (at.b >= p.batch) {
     return;
   }
   let xy = local.xy;
-  let first = at.tile * TILE;
-  let query = first + 4u * xy.y;
+  let first = first_row(at);
+  let query = own_row(at, xy);
   let numbers = transpose(mat4x2<f32>(query_numbers(at, query), query_numbers(at, query + 1u),
                                       query_numbers(at, query + 2u), query_numbers(at, query + 3u)));
   var dq = Sums();
