@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -86,14 +87,20 @@ class Kernels(Remote):
             "naga": [sys.executable, *alone, str(ROOT / "tests/kernel_worker.py")],
             "tint": ["sh", "-c", 'WIRE=3 exec "$@" 3>&1 1>&2', "sh", str(NODE), worker_ts],
         }
+        # Kept for the day it dies: wgpu-native remarks on a machine without a display at each start.
+        self._errors = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
             workers[compiler],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,  # wgpu-native's remarks on a machine without a display
+            stderr=self._errors,
             env={**os.environ, **vulkan.environment()},
             cwd=ROOT,
         )
+
+    def _last_words(self) -> str:
+        self._errors.seek(0)
+        return ": " + self._errors.read().decode(errors="replace")[-2000:].strip()
 
     @cached_property
     def features(self) -> frozenset[str]:

@@ -2,14 +2,11 @@
  * @file Runs single kernels through Dawn (Tint) for tests/kernel_runner.py, as kernel_worker.py does
  * through wgpu-py.
  */
-import { create, globals } from "../browser/node_modules/webgpu/index.js";
+import { createDawn } from "./dawn.ts";
 import { kernelDevice, type Call, type KernelDevice } from "./kernel_device.ts";
 import { answer, refuse, requests } from "./wasm/wire.ts";
 
-Object.assign(globalThis, globals);
-
-const gpu = create(["backend=vulkan"]); // named: once it is collected, Dawn's objects are gone
-const adapter = await gpu.requestAdapter();
+const adapter = await createDawn("vulkan").requestAdapter();
 const features = (["shader-f16", "subgroups"] as const).filter((name) => adapter?.features.has(name));
 const device = await adapter?.requestDevice({ requiredFeatures: features }); // without requiredLimits: WebGPU's defaults
 const kernels = device && kernelDevice(device);

@@ -85,7 +85,9 @@ class Remote:
         except BrokenPipeError:
             line = b""
         if not line:
-            raise RuntimeError(f"{self.name} died in {call}: exit code {self._process.wait()}")
+            raise RuntimeError(
+                f"{self.name} died in {call}: exit code {self._process.wait()}{self._last_words()}"
+            )
         reply = json.loads(line)
         if "error" in reply:
             raise CoreError(reply["error"])
@@ -111,6 +113,10 @@ class Remote:
         variants: str = "",
     ) -> RemoteSession:
         return RemoteSession(self, config, train or TrainConfig(), tokens, mode, threads, variants)
+
+    def _last_words(self) -> str:
+        """What it printed before it died, where that is not on the screen already."""
+        return ""
 
     @property
     def alive(self) -> bool:

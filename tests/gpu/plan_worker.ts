@@ -4,10 +4,8 @@
  * file's plan, by file.
  */
 import { readdirSync, readFileSync } from "node:fs";
-import { create, globals } from "../../browser/node_modules/webgpu/index.js";
 import { checkedKernels, type Entry, type GpuPlan } from "../../browser/src/gpu/plan.ts";
-
-Object.assign(globalThis, globals);
+import { createDawn } from "../dawn.ts";
 
 const FOLDER = new URL("../../shaders/", import.meta.url);
 const sources = new Map(
@@ -17,8 +15,7 @@ const sources = new Map(
 );
 const LAYOUT = { uniform: "uniform", read: "read-only-storage", read_write: "storage" } as const;
 
-const gpu = create(["backend=null"]); // named: once it is collected, Dawn's objects are gone
-const adapter = await gpu.requestAdapter();
+const adapter = await createDawn("null").requestAdapter();
 if (!adapter) throw new Error("Dawn has no null backend");
 const device = await adapter.requestDevice(); // without requiredLimits: WebGPU's defaults
 const pipelines = new Map<string, GPUComputePipeline>();

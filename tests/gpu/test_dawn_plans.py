@@ -96,3 +96,10 @@ def test_dawn_refuses_a_damaged_plan(
     (found,) = faults({"damaged": made}, tmp_path).values()
     assert found
     assert re.search(said, found[0]), found[0]
+
+
+def test_dawn_outlives_a_collection_of_garbage() -> None:
+    """A worker whose Dawn is collected dies some hundred calls later, in whichever test that is."""
+    command = [str(NODE), "--expose-gc", str(ROOT / "tests/gpu/dawn_kept.ts")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "alive\n", done.stderr
