@@ -87,8 +87,8 @@ class Kernels(Remote):
             "naga": [sys.executable, *alone, str(ROOT / "tests/kernel_worker.py")],
             "tint": ["sh", "-c", 'WIRE=3 exec "$@" 3>&1 1>&2', "sh", str(NODE), worker_ts],
         }
-        # Kept for the day it dies: wgpu-native remarks on a machine without a display at each start.
-        self._errors = tempfile.TemporaryFile()
+        # Kept for the day it dies; wgpu-native remarks on a missing display at each start.
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115, open as long as the process
         self._process = subprocess.Popen(
             workers[compiler],
             stdin=subprocess.PIPE,
