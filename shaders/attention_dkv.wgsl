@@ -5,15 +5,8 @@
 //! include step.wgsl
 //! include math.wgsl
 //! include philox.wgsl
-struct Params { batch: u32, length: u32, heads: u32, head_dim: u32, scale: f32, site: u32, threshold: u32, keep_scale: f32, }
-@group(0) @binding(0) var<uniform> p: Params;
-@group(0) @binding(1) var<uniform> step: Step;
-@group(0) @binding(2) var<storage, read> qkv: array<f32>;
-@group(0) @binding(3) var<storage, read> dout: array<f32>;
-@group(0) @binding(4) var<storage, read> lse: array<f32>;
-@group(0) @binding(5) var<storage, read> row_dot: array<f32>;
-@group(0) @binding(6) var<storage, read_write> dqkv: array<f32>;
-override DROPOUT: u32 = 0u;
+//! include attention.wgsl
+//! include attention_backward.wgsl
 const WIDTH: u32 = 64u;  // threads, and queries in a block
 var<workgroup> key: array<f32, 128>;
 var<workgroup> value: array<f32, 128>;

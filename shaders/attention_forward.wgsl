@@ -1,19 +1,14 @@
 // Causal attention without a [T,T] buffer, one query row at a time: a workgroup a row (b, h, query), online softmax over
-// blocks of 64 keys (Dao 2023, algorithm 1). qkv[batch,length,3C] -> out[batch,length,C], lse[batch,heads,length], C = heads head_dim.
-// scale = 1/sqrt(head_dim). Dropout acts on the normalised probabilities, element ((b heads + h) length + query) length + key.
+// blocks of 64 keys (Dao 2023, algorithm 1): qkv -> out[batch,length,C], lse[batch,heads,length].
 // Grid: batch heads length, folded.
 //! include grid.wgsl
 //! include step.wgsl
 //! include math.wgsl
 //! include philox.wgsl
 //! include reduce.wgsl
-struct Params { batch: u32, length: u32, heads: u32, head_dim: u32, scale: f32, site: u32, threshold: u32, keep_scale: f32, }
-@group(0) @binding(0) var<uniform> p: Params;
-@group(0) @binding(1) var<uniform> step: Step;
-@group(0) @binding(2) var<storage, read> qkv: array<f32>;
+//! include attention.wgsl
 @group(0) @binding(3) var<storage, read_write> out: array<f32>;
 @group(0) @binding(4) var<storage, read_write> lse: array<f32>;
-override DROPOUT: u32 = 0u;
 const WIDTH: u32 = 64u;  // threads, and keys in a block
 var<workgroup> query: array<f32, 128>;
 var<workgroup> weights: array<f32, 64>;

@@ -1,5 +1,5 @@
-// What the three FlashAttention-2 kernels share (Dao 2023; reference/tabgpt/flash.py is the same in NumPy): bindings 0 to 2, tiles of
-// 64 x 64 scores, products. Needs grid.wgsl, step.wgsl, math.wgsl, philox.wgsl, and of the kernel what it reads and writes:
+// What the three FlashAttention-2 kernels share (Dao 2023; reference/tabgpt/flash.py is the same in NumPy): tiles of 64 x 64
+// scores, products. Needs grid.wgsl, step.wgsl, math.wgsl, philox.wgsl, attention.wgsl, and of the kernel what it reads and writes:
 // element(at, tensor, row, channel) and store(at, part, row, channel, x), which check row and channel.
 //   P = exp(scale q.k - lse), causal; qkv [batch,length,3C], out and dout [batch,length,C], lse and row_dot [batch,heads,length].
 // A workgroup is 16 x 16 threads (x, y); of a tile's scores a thread has rows 4 y to 4 y + 3 and columns 4 x to 4 x + 3: a mat4x4,
@@ -9,11 +9,6 @@
 // one row (attention_*.wgsl) read 64 head_dim for each row, 32 times as many. In units of 64 head_dim floats (one row's in brackets):
 // forward q, k, v: 3 (128); dq q, k, do, v, k: 5 (192); dkv k, q, v, do, do, q: 6 (256).
 // Of workgroup memory two vec4 feed four vec4 multiply-adds. A block of Philox gives the factors of four keys, not of one.
-struct Params { batch: u32, length: u32, heads: u32, head_dim: u32, scale: f32, site: u32, threshold: u32, keep_scale: f32, }
-@group(0) @binding(0) var<uniform> p: Params;
-@group(0) @binding(1) var<uniform> step: Step;
-@group(0) @binding(2) var<storage, read> qkv: array<f32>;
-override DROPOUT: u32 = 0u;
 const TILE: u32 = 64u;   // queries, and keys
 const STRIP: u32 = 16u;  // channels, or keys, that are in workgroup memory at a time
 const PITCH: u32 = 17u;  // vec4s of a strip's row: 64 numbers and 4 more, so that 16 threads who write a column meet different banks

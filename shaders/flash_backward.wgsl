@@ -1,8 +1,4 @@
-// What flash_dq and flash_dkv share besides flash.wgsl: bindings 3 to 6, what is read, where dq, dk and dv go in dqkv[batch,length,3C].
-@group(0) @binding(3) var<storage, read> dout: array<f32>;
-@group(0) @binding(4) var<storage, read> lse: array<f32>;
-@group(0) @binding(5) var<storage, read> row_dot: array<f32>;
-@group(0) @binding(6) var<storage, read_write> dqkv: array<f32>;
+// What flash_dq and flash_dkv share besides flash.wgsl and attention_backward.wgsl: what is read, where dq, dk and dv go in dqkv.
 
 fn element(at: Place, tensor: u32, row: u32, channel: u32) -> f32 {
   if (tensor != DOUT) {

@@ -6,6 +6,8 @@
 //! include step.wgsl
 //! include math.wgsl
 //! include philox.wgsl
+//! include attention.wgsl
+//! include attention_backward.wgsl
 //! include flash.wgsl
 //! include flash_backward.wgsl
 

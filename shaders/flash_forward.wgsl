@@ -5,6 +5,7 @@
 //! include step.wgsl
 //! include math.wgsl
 //! include philox.wgsl
+//! include attention.wgsl
 //! include flash.wgsl
 @group(0) @binding(3) var<storage, read_write> out: array<f32>;
 @group(0) @binding(4) var<storage, read_write> lse: array<f32>;
