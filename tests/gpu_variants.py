@@ -30,4 +30,6 @@ TRAINED_TOGETHER = [
     if matmul.startswith("matmul=") and attention.startswith("attention=")
 ]
 """Every product kernel with every attention."""
+VENDORS = ("nvidia", "amd", "intel", "apple", "qualcomm", "arm")
+"""Makers of GPUs whose products have constants of their own (cpp/src/gpu/vendors.hpp)."""
 NOT_DEFAULT = [v.choice for v in LISTED if v.choice in TRAINED and not v.default]

@@ -4,6 +4,8 @@ import { BUILDS, Core } from "../src/core/index.ts";
 import { findAdapter, obstacleSentence, type Obstacle } from "../src/gpu/adapter.ts";
 import { CHECK_BYTES, checkGpu } from "../src/gpu/check.ts";
 import { Gpu } from "../src/gpu/gpu.ts";
+import { GpuSession } from "../src/gpu/session.ts";
+import { modelConfig, presetValues, trainConfig } from "../src/presets.ts";
 import { dawn } from "./dawn.ts";
 
 // A GPU that is a program on a busy CPU takes its time.
@@ -53,6 +55,30 @@ test("a lost device is replaced, an old one kept", async () => {
   first.device.destroy();
   await vi.waitFor(() => expect(first.device.lost).not.toBeNull());
   expect((await gpu.open()).device.lost).toBeNull();
+});
+
+test("a session's plan is the one for the GPU's vendor", async () => {
+  const values = { ...presetValues("nanogpt-cpu"), n_layer: 1, d_model: 256, batch_size: 16 };
+  const config = { ...modelConfig(values, 65), ...trainConfig(values) };
+  const memory = async (api: GPU): Promise<number> => {
+    const found = await Gpu.find(api, SHADERS);
+    if (typeof found === "string") throw new Error(found);
+    const session = await GpuSession.open({ ...(await found.open()), core, config, mode: "train" });
+    const { memoryBytes } = session;
+    session.close();
+    found.destroy();
+    return memoryBytes;
+  };
+  const named = (vendor: string): GPU => {
+    const requestAdapter = async (): Promise<GPUAdapter | null> => {
+      const adapter = await dawn.requestAdapter();
+      return adapter && Object.defineProperty(adapter, "info", { value: info({ vendor }) });
+    };
+    return { requestAdapter } as unknown as GPU;
+  };
+  const usual = await memory(dawn);
+  expect(await memory(named("nvidia"))).toBeGreaterThan(usual); // partial sums of more parts
+  expect(await memory(named("Not An Identifier"))).toBe(usual);
 });
 
 const api = (adapter: unknown): GPU => ({ requestAdapter: () => Promise.resolve(adapter) }) as unknown as GPU;

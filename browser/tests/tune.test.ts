@@ -1,7 +1,7 @@
 import { expect, test, vi } from "vitest";
 import { BUILDS, Core } from "../src/core/index.ts";
 import type { OpenDevice } from "../src/gpu/gpu.ts";
-import { isOffered, withFeatures } from "../src/gpu/kernels.ts";
+import { isOffered, onGpu } from "../src/gpu/kernels.ts";
 import type { Row } from "../src/sweep/protocol.ts";
 import { fastest, modelCases, tune } from "../src/sweep/tune.ts";
 
@@ -43,7 +43,11 @@ test("a choice is offered where the core trains with it and the device has what 
   expect(isOffered("matmul=warp", variants, ["subgroups"])).toBe(true);
   expect(isOffered("matmul=odd", variants, [])).toBe(false);
   expect(isOffered("matmul=gone", variants, [])).toBe(false);
-  expect(withFeatures("matmul=warp", ["subgroups"])).toBe("matmul=warp feature=subgroups");
+});
+
+test("the core is told of the GPU before it is told of a choice, which may name another vendor", () => {
+  expect(onGpu("matmul=warp", { vendor: "nvidia", features: ["subgroups"] })).toBe("vendor=nvidia feature=subgroups matmul=warp");
+  expect(onGpu("", { vendor: "", features: [] })).toBe("");
 });
 
 /** Kernels that take as long as their names; what they compute is for other tests. */
@@ -65,7 +69,7 @@ test("tuning measures every case, and chooses nothing that was stopped or that f
   expect(choice).toMatch(/^matmul=\w+ attention=\w+$/);
   expect(gain).toBeGreaterThanOrEqual(1);
   expect(onCase).toHaveBeenCalledTimes(17);
-  expect(check).toHaveBeenCalledWith(open, core, `${choice} feature=shader-f16`);
+  expect(check).toHaveBeenCalledWith(open, core, choice);
 
   await expect(tune(tuning)).rejects.toThrow(/fail the page's check: h is off; the kernels stay as they were/);
   await expect(tune({ ...tuning, isStopped: () => true })).rejects.toThrow("tuning was stopped");

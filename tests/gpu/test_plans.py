@@ -309,6 +309,7 @@ def offered(family: str) -> str:
         ("matmul=blocked8", "the matmul 'blocked8' is for benches alone; train with"),
         ("kernel=naive", "unknown word 'kernel' in a choice of GPU kernels"),
         ("naive", "unknown word 'naive' in a choice of GPU kernels"),
+        ("maker=amd", "unknown word 'maker' in .*; there are matmul=, .*, feature= and vendor="),
     ],
 )
 def test_an_unknown_kernel_is_refused(choice: str, said: str) -> None:
@@ -324,19 +325,44 @@ def test_a_kernel_is_refused_where_its_feature_is_missing() -> None:
     assert [p["kernel"] for p in made["pipelines"]] == ["matmul_f16"]
 
 
+def parts(*sizes: int, variants: str = "") -> int:
+    """Of K, in which a product is summed."""
+    operation = _core.GpuOp("matmul TN {} {} {}".format(*sizes))
+    commands = json.loads(operation.plan(variants, 1 << 40, 1 << 40))["programs"]["run"]
+    return commands[0]["grid"][2]
+
+
 def test_a_product_of_few_tiles_is_summed_in_parts() -> None:
     """Of K, so that a GPU has 64 workgroups; and not in parts of less than 256."""
-
-    def parts(*sizes: int, variants: str = "") -> int:
-        operation = _core.GpuOp("matmul TN {} {} {}".format(*sizes))
-        commands = json.loads(operation.plan(variants, 1 << 40, 1 << 40))["programs"]["run"]
-        return commands[0]["grid"][2]
-
     assert parts(64, 511, 64) == 1
     assert parts(64, 1024, 64) == 4
     assert parts(384, 1 << 14, 384) == 2
     assert parts(384, 1 << 14, 384, variants="matmul=tiled") == 1
     assert parts(512, 1 << 14, 512) == 1
+
+
+@pytest.mark.parametrize("vendor", gpu_variants.VENDORS)
+def test_every_vendors_plan_is_legal_and_fills_its_gpu(vendor: str) -> None:
+    """With workgroups, of a product that is deep enough; a choice's own kernel stays."""
+    words = f"vendor={vendor}"
+    grid = 12 * parts(256, 1 << 14, 192, variants=words)  # 12 tiles
+    assert (
+        grid
+        >= {"nvidia": 170, "amd": 96, "intel": 32, "apple": 40, "qualcomm": 6, "arm": 24}[vendor]
+        > grid - 12
+    )
+    made = plan(USUAL, variants=words, batch_size=64)
+    assert not faults(with_modes(made, made["pipelines"]), made["buffers"], BINDING)
+    chosen = plan(USUAL, variants=f"matmul=naive {words}", batch_size=64)
+    assert "matmul_naive" in {p["kernel"] for p in chosen["pipelines"]}
+
+
+def test_a_vendor_without_constants_is_none_and_the_last_one_counts() -> None:
+    usual = plan(USUAL)
+    for words in ("vendor=google", "vendor=", "vendor=nvidia vendor=google"):
+        assert plan(USUAL, variants=words) == usual
+    deep = (256, 1 << 14, 192)
+    assert parts(*deep, variants="vendor=google vendor=nvidia") > parts(*deep) == 6
 
 
 @pytest.mark.parametrize("name", write_plans.PLANS)

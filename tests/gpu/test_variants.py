@@ -6,6 +6,7 @@ all settings: TABGPT_EVERY_VARIANT=1 python -m pytest tests/gpu/test_variants.py
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable
 
@@ -38,8 +39,15 @@ EVERY = bool(os.environ.get("TABGPT_EVERY_VARIANT"))
 CHOICES = gpu_variants.TRAINED_TOGETHER if EVERY else briefly()
 
 
-@pytest.mark.parametrize("choice", CHOICES)
-@pytest.mark.parametrize("name", SETTINGS if EVERY else EDGES)
+VENDORS = gpu_variants.VENDORS if EVERY else ("qualcomm", "arm")
+BY_VENDOR = [(EDGES[1], f"vendor={name}") for name in VENDORS]
+"""Other parts of K than without a vendor."""
+
+
+@pytest.mark.parametrize(
+    ("name", "choice"),
+    [*itertools.product(SETTINGS if EVERY else EDGES, CHOICES), *BY_VENDOR],
+)
 def test_step_agrees_by_tensor_name(
     gpu: Remote, name: str, choice: str, measured: Callable
 ) -> None:

@@ -6,6 +6,8 @@ export interface Adapter {
   handle: GPUAdapter;
   /** Vendor, architecture, device and driver as far as the browser tells; a check's result is kept under it. */
   identity: string;
+  /** "nvidia", "apple", ...; "" where the browser does not tell. */
+  vendor: string;
   /** A program on the CPU, slower than the WASM builds. */
   software: boolean;
 }
@@ -45,6 +47,9 @@ function describe(info: GPUAdapterInfo): string {
   return parts.length > 0 ? parts.join(" ") : "a GPU that this browser does not name";
 }
 
+/** WebGPU's normalized identifier string; what is none is not passed on. */
+const IDENTIFIER = /^[a-z0-9]+(-[a-z0-9]+)*$/;
+
 /** The browser's best adapter, or the obstacle. `gpu` is navigator.gpu, which types call always there. */
 export async function findAdapter(gpu: GPU | undefined): Promise<Adapter | Obstacle> {
   if (!gpu) return "no-api";
@@ -55,5 +60,6 @@ export async function findAdapter(gpu: GPU | undefined): Promise<Adapter | Obsta
   const old = handle as { isFallbackAdapter?: boolean };
   const identity = describe(info);
   const software = (info.isFallbackAdapter ?? old.isFallbackAdapter ?? false) || SOFTWARE.test(identity);
-  return { handle, identity, software };
+  const vendor = IDENTIFIER.test(info.vendor) ? info.vendor : "";
+  return { handle, identity, vendor, software };
 }

@@ -49,6 +49,7 @@ function typedError(what: string, error: GPUError): Error {
 export class GpuDevice {
   readonly handle: GPUDevice;
   readonly identity: string;
+  readonly vendor: string;
   readonly software: boolean;
   readonly limits: DeviceLimits;
   /** Objects alive on this device, by kind. */
@@ -60,6 +61,7 @@ export class GpuDevice {
   private constructor(adapter: Adapter, handle: GPUDevice) {
     this.handle = handle;
     this.identity = adapter.identity;
+    this.vendor = adapter.vendor;
     this.software = adapter.software;
     this.limits = sizeLimits(adapter.handle);
     handle.addEventListener("uncapturederror", (event) => {
@@ -81,6 +83,10 @@ export class GpuDevice {
     } catch (error) {
       throw new GpuValidationError(`the GPU gives no device (${error instanceof Error ? error.message : String(error)})`);
     }
+  }
+
+  get features(): Iterable<string> {
+    return this.handle.features;
   }
 
   get lost(): DeviceLostError | null {

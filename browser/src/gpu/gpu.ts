@@ -21,6 +21,7 @@ export interface OpenDevice {
 
 export class Gpu {
   readonly identity: string;
+  readonly vendor: string;
   readonly software: boolean;
   readonly limits: DeviceLimits;
   readonly features: readonly string[];
@@ -28,10 +29,11 @@ export class Gpu {
   readonly #sources: ShaderSources;
   #open: OpenDevice | null = null;
 
-  private constructor(api: GPU | undefined, sources: ShaderSources, { handle, identity, software }: Adapter) {
+  private constructor(api: GPU | undefined, sources: ShaderSources, { handle, identity, vendor, software }: Adapter) {
     this.#api = api;
     this.#sources = sources;
     this.identity = identity;
+    this.vendor = vendor;
     this.software = software;
     this.limits = sizeLimits(handle);
     this.features = usedFeatures(handle);

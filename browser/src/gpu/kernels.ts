@@ -9,9 +9,18 @@ export function choiceText(kernels: ReadonlyMap<string, string>): string {
   return [...kernels].map(([family, name]) => `${family}=${name}`).join(" ");
 }
 
-/** A choice for a device that has these features: without them the core refuses what needs them. */
-export function withFeatures(choice: string, features: Iterable<string>): string {
-  return [choice, ...[...features].map((feature) => `feature=${feature}`)].filter((word) => word !== "").join(" ");
+/** What the core is told of a GPU. */
+export interface Told {
+  /** As WebGPU names it; "" where the browser does not tell. */
+  vendor: string;
+  /** Without them the core refuses what needs them. */
+  features: Iterable<string>;
+}
+
+/** A choice on this GPU. A vendor that the choice names itself counts instead. */
+export function onGpu(choice: string, { vendor, features }: Told): string {
+  const words = [vendor && `vendor=${vendor}`, ...[...features].map((feature) => `feature=${feature}`), choice];
+  return words.filter((word) => word !== "").join(" ");
 }
 
 /** Offered for training, in float32: what rounds to f16 is for those who ask for it by name. */

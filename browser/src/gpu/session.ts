@@ -7,6 +7,7 @@ import type { GpuDevice } from "./device.ts";
 import { GpuValidationError } from "./errors.ts";
 import { Executor } from "./executor.ts";
 import { GpuHandle, INPUTS } from "./handle.ts";
+import { onGpu } from "./kernels.ts";
 import type { Pipelines } from "./pipelines.ts";
 import type { ShaderSources } from "./shaders.ts";
 
@@ -51,8 +52,8 @@ export class GpuSession {
 
   /** Throws TabgptError where a limit does not hold, a shader does not compile, or there is no memory: nothing is left behind. */
   static async open(options: GpuSessionOptions): Promise<GpuSession> {
-    const { core, device, pipelines, sources, config, mode, variants, onPipeline } = options;
-    const handle = new GpuHandle(core, config, mode, device.limits, variants);
+    const { core, device, pipelines, sources, config, mode, variants = "", onPipeline } = options;
+    const handle = new GpuHandle(core, config, mode, device.limits, onGpu(variants, device));
     try {
       const executor = await Executor.create({ device, pipelines, sources, plan: handle.plan, ...(onPipeline && { onPipeline }) });
       return new GpuSession(device, handle, executor);

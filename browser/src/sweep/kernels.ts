@@ -6,7 +6,7 @@ import { messageOf } from "../core/errors.ts";
 import { DeviceLostError } from "../gpu/errors.ts";
 import { Executor } from "../gpu/executor.ts";
 import { INPUTS, type Variant } from "../gpu/handle.ts";
-import { withFeatures } from "../gpu/kernels.ts";
+import { onGpu } from "../gpu/kernels.ts";
 import { familyOf, type Case } from "./definition.ts";
 import { disagree, PLAIN } from "./figures.ts";
 import { Op, type OpPlan } from "./op.ts";
@@ -51,7 +51,7 @@ function plan(stage: Stage, op: Op, what: Case, variant: Variant): Candidate | {
   if (variant.feature && !device.handle.features.has(variant.feature)) {
     return { row: { ...row, skipped: `this GPU has no ${variant.feature}` } };
   }
-  const choice = withFeatures(`${familyOf(what)}=${variant.name}`, device.handle.features);
+  const choice = onGpu(`${familyOf(what)}=${variant.name}`, device);
   try {
     const planned = op.plan(choice, device.limits);
     Object.assign(row, { flops: planned.flops, bytes: planned.bytes });

@@ -6,7 +6,7 @@ import { messageOf, TabgptError, type Core, type CoreConfig } from "../core/inde
 import { checkGpu } from "../gpu/check.ts";
 import { DeviceLostError } from "../gpu/errors.ts";
 import { gpuVariants } from "../gpu/handle.ts";
-import { choiceText, withFeatures } from "../gpu/kernels.ts";
+import { choiceText } from "../gpu/kernels.ts";
 import { GpuSession } from "../gpu/session.ts";
 import { modelConfig, PRESETS, presetValues, trainConfig } from "../presets.ts";
 import { STEP_GROUP, VOCAB_SIZE } from "./definition.ts";
@@ -49,12 +49,11 @@ async function measureOne(stage: Stage, preset: string, config: CoreConfig, kern
   row.tokens = ["batch_size", "grad_accum", "ctx"].reduce((product, name) => product * (config[name] as number), 1);
   row.skipped = obstacle(stage, flops);
   if (row.skipped) return row;
-  const variants = withFeatures(choice, stage.open.device.handle.features);
   try {
-    const { worst, problem } = await checkOnce(stage, variants);
+    const { worst, problem } = await checkOnce(stage, choice);
     row.error = Number.isFinite(worst) ? worst : null;
     if (problem) return row;
-    await time(stage, row, config, variants);
+    await time(stage, row, config, choice);
     row.ok = row.wall_s.length > 0;
   } catch (error) {
     if (error instanceof DeviceLostError) throw error;

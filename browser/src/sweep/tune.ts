@@ -7,7 +7,7 @@ import { checkGpu } from "../gpu/check.ts";
 import { GpuClock, wallQuantum } from "../gpu/clock.ts";
 import type { OpenDevice } from "../gpu/gpu.ts";
 import { gpuVariants, type Variant } from "../gpu/handle.ts";
-import { choiceText, isAutomatic, withFeatures } from "../gpu/kernels.ts";
+import { choiceText, isAutomatic } from "../gpu/kernels.ts";
 import { familyOf, RULES, type Case, type Rules } from "./definition.ts";
 import { seconds } from "./figures.ts";
 import { measureCase } from "./kernels.ts";
@@ -80,7 +80,7 @@ export async function tune({ open, core, config, onCase, isStopped, check = chec
     clock.destroy();
   }
   const tuned = fastest(rows, cases, variants);
-  const { problem } = await check(open, core, withFeatures(tuned.choice, open.device.handle.features));
+  const { problem } = await check(open, core, tuned.choice);
   if (problem) throw new TabgptError(`the fastest kernels here (${tuned.choice}) fail the page's check: ${problem}; the kernels stay as they were`);
   return tuned;
 }

@@ -7,7 +7,7 @@ import { obstacleSentence, type Obstacle } from "../gpu/adapter.ts";
 import { CHECK_BYTES, checkGpu } from "../gpu/check.ts";
 import { Gpu } from "../gpu/gpu.ts";
 import { GpuHandle, gpuVariants } from "../gpu/handle.ts";
-import { isOffered, withFeatures } from "../gpu/kernels.ts";
+import { isOffered, onGpu } from "../gpu/kernels.ts";
 import { GpuSession } from "../gpu/session.ts";
 import { SHADERS } from "../gpu/sources.ts";
 import type { Values } from "../presets.ts";
@@ -56,7 +56,7 @@ export class Gpus {
   /** Bytes by role of a training run. Throws TabgptError where the GPU's limits do not hold it. */
   async memory(config: Values, kernels: string): Promise<MemoryPlan> {
     const gpu = await this.#need();
-    const handle = new GpuHandle(this.#planner, config, "train", gpu.limits, this.#variants(gpu, kernels));
+    const handle = new GpuHandle(this.#planner, config, "train", gpu.limits, onGpu(this.#variants(gpu, kernels), gpu));
     try {
       return handle.memory();
     } finally {
@@ -104,9 +104,9 @@ export class Gpus {
     throw new TabgptError(obstacleSentence(found));
   }
 
-  /** A remembered choice of kernels as the core reads it; its own where it no longer offers them. */
+  /** A remembered choice of kernels; the core's own where it no longer offers them. */
   #variants({ features }: Gpu, kernels: string): string {
-    return kernels !== "" && isOffered(kernels, gpuVariants(this.#planner), features) ? withFeatures(kernels, features) : "";
+    return kernels !== "" && isOffered(kernels, gpuVariants(this.#planner), features) ? kernels : "";
   }
 
   /** What the check finds, "" where it passes or has passed with these kernels on this adapter. */

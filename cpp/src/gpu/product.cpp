@@ -8,16 +8,14 @@ namespace {
 
 /** Rows and columns of a workgroup's part of the product. */
 constexpr uint32_t kSmallTile = 16, kLargeTile = 64, kHugeTile = 128;
-/** Fewer workgroups than these leave cores of a large GPU idle. More would move more partial sums than they
- * save. */
-constexpr uint64_t kFullGrid = 64;
 /** Of K in a part: it reads 2 x 64 x 256 operands of its tile then, for 64 x 64 sums to be written and read.
  */
 constexpr uint64_t kLeastDepth = 256;
 
-uint64_t parts_of(uint64_t workgroups, uint64_t K) {
-  if (workgroups >= kFullGrid) return 1;
-  return std::clamp<uint64_t>(K / kLeastDepth, 1, groups(kFullGrid, u32(workgroups)));
+/** Fewer workgroups than a full grid leave cores idle; more would move more partial sums than they save. */
+uint64_t parts_of(uint64_t workgroups, uint64_t full_grid, uint64_t K) {
+  if (workgroups >= full_grid) return 1;
+  return std::clamp<uint64_t>(K / kLeastDepth, 1, groups(full_grid, u32(workgroups)));
 }
 
 }  // namespace
@@ -63,7 +61,8 @@ Choice Model::choice(const Product& product) const {
   // A tile of 64 rows would be almost empty: a new token's products.
   if (product.M <= kSmallTile) return {Matmul::tiled, 1};
   const bool falls_back = variants_.matmul == Matmul::vec4 && !vectors;
-  return {falls_back ? Matmul::blocked4 : variants_.matmul, parts_of(workgroups, product.K)};
+  return {falls_back ? Matmul::blocked4 : variants_.matmul,
+          parts_of(workgroups, variants_.full_grid, product.K)};
 }
 
 void Model::matmul(const std::string& label, const Product& product) {

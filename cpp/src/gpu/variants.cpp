@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "gpu/vendors.hpp"
 #include "tabgpt/error.hpp"
 
 namespace tabgpt::gpu {
@@ -79,6 +80,19 @@ std::vector<Word> words_of(string_view text) {
   return words;
 }
 
+/** The vendor that the words name last. */
+const Vendor& vendor_of(const std::vector<Word>& words) {
+  const Vendor* named = &kAnyVendor;
+  for (const auto& [key, value] : words) {
+    if (key != "vendor") continue;
+    const Vendor* const found =
+        std::find_if(std::begin(kVendors), std::end(kVendors),
+                     [&, name = string_view(value)](const Vendor& vendor) { return vendor.name == name; });
+    named = found == std::end(kVendors) ? &kAnyVendor : found;
+  }
+  return *named;
+}
+
 }  // namespace
 
 bool parse_variants(const char* text, Purpose purpose, Variants* variants) {
@@ -87,12 +101,16 @@ bool parse_variants(const char* text, Purpose purpose, Variants* variants) {
     return std::any_of(words.begin(), words.end(),
                        [&](const Word& word) { return word.key == "feature" && word.value == name; });
   };
+  const Vendor& vendor = vendor_of(words);
+  variants->matmul = vendor.matmul;
+  variants->full_grid = vendor.full_grid;
   for (const auto& [family, name] : words) {
-    if (family == "feature") continue;
+    if (family == "feature" || family == "vendor") continue;
     const std::string known = names(family, purpose);
     if (known.empty()) {
       return fail(
-          "unknown word '%.100s' in a choice of GPU kernels; there are matmul=, attention= and feature=",
+          "unknown word '%.100s' in a choice of GPU kernels; there are matmul=, attention=, feature= and "
+          "vendor=",
           family.c_str());
     }
     const Variant* const found = std::find_if(

@@ -1,8 +1,9 @@
 /**
  * The kernels that a plan chooses between, by name: the one list of them, for every host.
  *
- * A choice is a text of words, "matmul=naive attention=plain feature=shader-f16": families that
- * it leaves out have their first variant, and features are those of WebGPU that the device has.
+ * A choice is a text of words, "matmul=naive attention=plain feature=shader-f16 vendor=nvidia": families that
+ * it leaves out have their first variant, features are those of WebGPU that the device has, and the vendor,
+ * whose products may differ (vendors.hpp), is as WebGPU names it; any other name has no constants of its own.
  */
 #pragma once
 
@@ -19,6 +20,7 @@ enum class Attention : uint32_t { flash, plain };
 struct Variants {
   Matmul matmul = Matmul::vec4;
   Attention attention = Attention::flash;
+  uint64_t full_grid = 64;  ///< tiles of a product from which on K is not summed in parts
 };
 
 /** What a choice is for: some variants are there to be measured, never to train with. */

@@ -58,7 +58,7 @@ class WgpuSession:
         adapter = find_adapter()
         self.device = adapter.name
         features = _needed_features(variants, adapter)
-        choice = " ".join([variants, *(f"feature={name}" for name in features)])
+        choice = adapter.told(variants, features)
         with core_errors():
             self._core, limits = _plan(core_config(config, train), mode, adapter, choice)
             if tokens is not None:

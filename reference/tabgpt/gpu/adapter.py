@@ -36,6 +36,16 @@ a plan that other devices refuse."""
 _FEATURES = {"subgroup": "subgroups"}
 """WebGPU's names for wgpu-native's own."""
 
+VENDORS = {
+    0x10DE: "nvidia",
+    0x1002: "amd",
+    0x8086: "intel",
+    0x106B: "apple",
+    0x5143: "qualcomm",
+    0x13B5: "arm",
+}
+"""WebGPU's names by PCI's numbers; wgpu-native names the driver instead."""
+
 _ORDER = ("DiscreteGPU", "IntegratedGPU", "VirtualGPU", "Unknown", "CPU")
 
 
@@ -56,6 +66,22 @@ class Adapter:
         info = self.handle.info
         kind = ", software" if self.software else ""
         return f"{info['device'] or info['description']} ({info['backend_type']}{kind})"
+
+    @property
+    def vendor(self) -> str:
+        """As WebGPU names it; "" for others. Metal tells no number: its devices' names begin so."""
+        info = self.handle.info
+        first = info["device"].lower().replace("(", " ").split()[:1]
+        named = first[0] if first and first[0] in VENDORS.values() else ""
+        return VENDORS.get(info["vendor_id"], named)
+
+    def told(self, variants: str, features: Sequence[str]) -> str:
+        """A choice of kernels as the core reads it, on this GPU with these features.
+
+        A vendor that the choice names itself counts instead.
+        """
+        vendor = [f"vendor={self.vendor}"] if self.vendor else []
+        return " ".join([*vendor, *(f"feature={name}" for name in features), variants]).strip()
 
     def limit(self, name: str) -> int:
         return int(self.handle.limits[name])

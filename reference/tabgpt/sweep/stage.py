@@ -107,9 +107,9 @@ class Stage:
         """Largest error of a whole step, by the choice of kernels."""
 
     def choice(self, names: dict[str, str]) -> str:
-        """Kernels by family as the core reads them, with the features that the device has."""
+        """Kernels by family as the core reads them, on this device."""
         words = [f"{family}={name}" for family, name in names.items()]
-        return " ".join([*words, *(f"feature={name}" for name in self.features)])
+        return self.adapter.told(" ".join(words), self.features)
 
     def row(self, **named: Any) -> Row:
         return Row(software=self.adapter.software, **named)
