@@ -20,6 +20,14 @@ import validate  # noqa: E402
 Record = dict[str, Any]
 TICK = 2.0**-30
 """A clock's step that decimal text keeps exactly."""
+SAMPLES = 9
+
+
+def commit() -> str:
+    """One of this repository's, where git tells."""
+    command = ["git", "-C", str(BENCH), "rev-parse", "--short=12", "HEAD"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return done.stdout.strip() or "0123456789ab"
 
 
 def kernel_row(case: str, variant: str, flops: float, ticks: int) -> Record:
@@ -35,8 +43,8 @@ def kernel_row(case: str, variant: str, flops: float, ticks: int) -> Record:
         "flops": flops,
         "bytes": 1024,
         "calls": 64,
-        "gpu_s": [(ticks + i) * TICK / 64 for i in range(5)],
-        "wall_s": [(ticks + i) * TICK / 64 * 1.1 for i in range(5)],
+        "gpu_s": [(ticks + i) * TICK / 64 for i in range(SAMPLES)],
+        "wall_s": [(ticks // 8000 + i) * 8192 * TICK / 64 for i in range(SAMPLES)],
         "disagree": False,
     }
 
@@ -51,7 +59,7 @@ def good() -> Record:
         "schema": 1,
         "what": "kernels",
         "command": "the page /bench",
-        "commit": "0123456789ab",
+        "commit": commit(),
         "date": "2026-11-30",
         "machine": {
             "cores": 8,
@@ -64,7 +72,7 @@ def good() -> Record:
         },
         "clock": {
             "wall": "performance.now",
-            "wall_quantum_s": 5e-6,
+            "wall_quantum_s": 8192 * TICK,
             "gpu": "timestamp-query",
             "gpu_quantum_s": TICK,
         },
@@ -89,6 +97,14 @@ REFUSED: dict[str, tuple[Callable[[Record], object], str]] = {
         lambda d: d["machine"].update(adapter="google swiftshader"),
         "is software (swiftshader)",
     ),
+    "software by another name": (
+        lambda d: d["machine"].update(software_adapter=True),
+        "says that the adapter 'nvidia ampere' is software, and software is called llvmpipe",
+    ),
+    "software's skipped rows": (
+        lambda d: d["results"][2].update(skipped="not on a software adapter: 2.1 Gflop"),
+        "was skipped as software's",
+    ),
     "a row of another kind": (lambda d: row(d).update(software=True), "software is True"),
     "failed verdict": (
         lambda d: d["verdict"].update(ok=False, why="wrong: tiled"),
@@ -101,7 +117,7 @@ REFUSED: dict[str, tuple[Callable[[Record], object], str]] = {
     "a wrong kernel's speed": (lambda d: row(d).update(ok=False), "although it was skipped or is"),
     "error over the bound": (lambda d: row(d).update(error=1.5), "its error is 1.5 of its bound"),
     "negative sample": (lambda d: row(d)["gpu_s"].__setitem__(0, -1e-3), "less than or equal"),
-    "samples made up": (lambda d: row(d).update(gpu_s=[3.1e-4] * 5), "no whole steps"),
+    "samples made up": (lambda d: row(d).update(gpu_s=[3.1e-4] * SAMPLES), "no whole steps"),
     "samples sped up": (
         lambda d: row(d).update(gpu_s=[s / 1024 for s in row(d)["gpu_s"]]),
         "a sample lasts",
@@ -109,6 +125,18 @@ REFUSED: dict[str, tuple[Callable[[Record], object], str]] = {
     "samples left out": (
         lambda d: row(d).update(gpu_s=row(d)["gpu_s"][:1], wall_s=row(d)["wall_s"][:1]),
         "it has 1 samples; the sweep takes 3 to",
+    ),
+    "slow samples left out": (
+        lambda d: row(d).update(gpu_s=row(d)["gpu_s"][:5], wall_s=row(d)["wall_s"][:5]),
+        "it has 5 samples, and had time for 9",
+    ),
+    "a wall clock made up": (
+        lambda d: row(d).update(gpu_s=[], wall_s=[3.1e-4] * SAMPLES),
+        "its samples are no whole steps of 7.63e-06 s",
+    ),
+    "row left out": (
+        lambda d: d["results"].pop(0),
+        "its rows say '1 of 1 results within their bound, 1 skipped'",
     ),
     "faster than the wall clock": (
         lambda d: row(d).update(wall_s=[s / 2 for s in row(d)["gpu_s"]]),
@@ -129,6 +157,10 @@ REFUSED: dict[str, tuple[Callable[[Record], object], str]] = {
     ),
     "changed source": (lambda d: d.update(commit="0123456789ab+dirty"), "an unchanged checkout"),
     "no commit": (lambda d: d.update(commit="unknown"), "it names no commit"),
+    "another repository's commit": (
+        lambda d: d.update(commit="feedfacefeed"),
+        "its commit feedfacefeed is none of this repository's",
+    ),
     "another record": (lambda d: d.update(what="learns"), "it is a record of 'learns'"),
     "one more field": (lambda d: row(d).update(note="fast"), "Additional properties"),
 }

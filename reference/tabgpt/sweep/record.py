@@ -14,6 +14,9 @@ from ..gpu.adapter import Adapter
 from .origin import commit, cpu_name
 from .stage import Row, Stage
 
+STOPPED = "; stopped before its end"
+"""How a verdict ends where somebody had enough."""
+
 
 def machine(adapter: Adapter) -> dict[str, Any]:
     """The machine and its GPU, with limits and features by WebGPU's names where they have one."""
@@ -40,7 +43,7 @@ def verdict(rows: Sequence[Row], stopped: bool) -> dict[str, Any]:
     if wrong:
         why += "; wrong: " + ", ".join(f"{row.variant} of {row.case}" for row in wrong)
     if stopped:
-        why += "; stopped before its end"
+        why += STOPPED
     return {"ok": bool(measured) and not wrong, "why": why}
 
 
