@@ -104,7 +104,9 @@ bool parse_variants(const char* text, Purpose purpose, Variants* variants) {
   const Vendor& vendor = vendor_of(words);
   variants->matmul = vendor.matmul;
   variants->full_grid = vendor.full_grid;
-  for (const auto& [family, name] : words) {
+  for (const Word& word : words) {
+    const std::string& family = word.key;  // not a structured binding: clang before 16 has none in a lambda
+    const std::string& name = word.value;
     if (family == "feature" || family == "vendor") continue;
     const std::string known = names(family, purpose);
     if (known.empty()) {
