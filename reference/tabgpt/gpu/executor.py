@@ -224,6 +224,16 @@ class Executor:
         """What the core filled for the pass that runs next."""
         self._write(self._names.index("inputs"), 0, data)
 
+    def resource(self, name: str) -> dict[str, Any]:
+        """A tensor as an entry of a bind group has it, for passes that no plan has."""
+        tensor = self._tensor(name)
+        size = 4 * int(np.prod(tensor["shape"]))
+        return {
+            "buffer": self._buffers[tensor["buffer"]],
+            "offset": tensor["offset"],
+            "size": size,
+        }
+
     def write(self, name: str, value: Array) -> None:
         """Overwrites a tensor."""
         tensor = self._tensor(name)
