@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ import pairs
 import torch
 from step_torch import Peer, first_batch
 from tab_page import TabPage
-from tab_session import TabSession
+from tab_session import WORKER, TabSession, TogetherSide
 from tabgpt import layout, model
 from tabgpt.backends.native import NativeSession
 from tabgpt.backends.numpy import NumpySession
@@ -25,6 +26,8 @@ from remote import Remote  # isort: skip  (of tests/, which tab_page puts on the
 
 TABLE: dict[str, Any] = json.loads((Path(__file__).parent / "stages.json").read_text())
 STAGES: list[dict[str, Any]] = TABLE["stages"]
+CONTROLS: list[dict[str, Any]] = TABLE["controls"]
+"""What no page could run, measured beside the stages to tell where a gain goes."""
 
 
 @functools.cache
@@ -48,6 +51,20 @@ class Float32Oracle(NumpySession):
         }
 
 
+class Processes(pairs.Side):
+    """Native sessions in processes of their own that step at the same time."""
+
+    def __init__(self, sessions: Sequence[Any], pool: ThreadPoolExecutor) -> None:
+        self._sides = [pairs.Side(session.step) for session in sessions]
+        self._pool = pool
+        super().__init__(call=lambda: list(pool.map(lambda side: side.call(), self._sides)))
+
+    def timed(self, calls: int, wake: bool = False) -> float:
+        """Seconds in which the sessions together take as many steps: their rates are added."""
+        taken = self._pool.map(lambda side: side.timed(calls, wake), self._sides)
+        return 1 / sum(1 / seconds for seconds in taken)
+
+
 @dataclass
 class Started:
     """A stage with its model at step CHECKED of the run, ready to be timed."""
@@ -55,6 +72,13 @@ class Started:
     side: pairs.Side
     losses: list[float]
     about: dict[str, Any]
+
+
+def alike(losses: Sequence[list[float]]) -> list[float]:
+    """The losses of copies of one run, which are equal bit for bit; RuntimeError where not."""
+    if any(each != losses[0] for each in losses):
+        raise RuntimeError(f"copies of one run gave the losses {losses}")
+    return losses[0]
 
 
 @dataclass
@@ -66,6 +90,8 @@ class Setting:
     tokens: np.ndarray
     checked: int
     page: TabPage
+    unchecked: TabPage
+    """In a Chromium without bounds checks."""
     closing: ExitStack
 
     @property
@@ -95,26 +121,40 @@ class Setting:
     def _remote(self, stage: dict[str, Any]) -> Started:
         """A build in a process of its own; a step's answer crosses a pipe in about 0.1 ms."""
         is_gpu = stage["host"] == "gpu"
-        remote = Remote("wgpu" if is_gpu else f"native-{stage['build']}")
-        self.closing.callback(remote.stop)
-        session = remote.open(
-            self.recipe.model(self.vocab),
-            self.recipe.train,
-            self.tokens,
-            "train",
-            stage.get("threads"),
-        )
-        session.init_weights()
-        losses = [session.step().loss for _ in range(self.checked)]
+        sessions, losses = [], []
+        for _ in range(stage.get("copies", 1)):
+            remote = Remote("wgpu" if is_gpu else f"native-{stage['build']}")
+            self.closing.callback(remote.stop)
+            session = remote.open(*self._what, "train", stage.get("threads"))
+            session.init_weights()
+            losses.append([session.step().loss for _ in range(self.checked)])
+            sessions.append(session)
         kept = {"adapter": gpu_name()} if is_gpu else {"isa": remote("about")["isa"]}
-        return Started(pairs.Side(session.step), losses, kept)
+        if len(sessions) == 1:
+            return Started(pairs.Side(session.step), alike(losses), kept)
+        pool = self.closing.enter_context(ThreadPoolExecutor(len(sessions)))
+        return Started(Processes(sessions, pool), alike(losses), kept)
 
     def _tab(self, stage: dict[str, Any]) -> Started:
-        session = TabSession(
-            self.page, stage["build"], stage["threads"], self.recipe, self.vocab, self.tokens
-        )
-        self.closing.callback(session.close)
-        return Started(session.step_side(), session.losses(self.checked), {"isa": session.isa})
+        page = self.unchecked if stage.get("unchecked") else self.page
+        sessions = [
+            TabSession(
+                page,
+                stage["build"],
+                stage["threads"],
+                self.recipe,
+                self.vocab,
+                self.tokens,
+                worker=f"{WORKER}#{copy}" if copy else WORKER,
+            )
+            for copy in range(stage.get("copies", 1))
+        ]
+        for session in sessions:
+            self.closing.callback(session.close)
+        losses = alike([session.losses(self.checked) for session in sessions])
+        alone = len(sessions) == 1
+        side = sessions[0].step_side() if alone else TogetherSide(page, sessions)
+        return Started(side, losses, {"isa": sessions[0].isa})
 
     def _torch(self, stage: dict[str, Any]) -> Started:
         torch.set_num_threads(stage["threads"])

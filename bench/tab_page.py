@@ -26,14 +26,18 @@ WASM = ROOT / "browser/public/wasm"
 ROLLDOWN = ROOT / "browser/node_modules/.bin/rolldown"
 NODE = Path(sys.executable).parent / "node"
 
-ASK = """([name, job]) => new Promise((resolve, reject) => {
-  const workers = (window.workers ??= {});
-  const worker = (workers[name] ??= new Worker(`/${name}.js`, { type: 'module' }));
-  worker.onmessage = ({ data: { result, error } }) =>
-    error ? reject(new Error(error)) : resolve(result);
-  worker.onerror = ({ message }) => reject(new Error(message || `the worker ${name} did not load`));
-  worker.postMessage(job);
-})"""
+ASK = """(questions) => {
+  const ask = ([name, job]) => new Promise((resolve, reject) => {
+    const workers = (window.workers ??= {});
+    const worker = (workers[name] ??= new Worker(`/${name.split('#')[0]}.js`, { type: 'module' }));
+    worker.onmessage = ({ data: { result, error } }) =>
+      error ? reject(new Error(error)) : resolve(result);
+    worker.onerror = ({ message }) =>
+      reject(new Error(message || `the worker ${name} did not load`));
+    worker.postMessage(job);
+  });
+  return Promise.all(questions.map(ask));
+}"""
 
 
 VERSION = """navigator.userAgentData.getHighEntropyValues(['uaFullVersion'])
@@ -64,8 +68,16 @@ class TabPage:
         self.browser = version
 
     def ask(self, worker: str, **job: Any) -> Any:
-        """What bench/tab/{worker}.ts answers; an Error that it throws is raised here."""
-        return self._page.evaluate(ASK, [worker, job])
+        """What bench/tab/{worker}.ts answers; an Error that it throws is raised here.
+
+        What follows a # in the name tells workers of one kind apart.
+        """
+        return self.ask_together([(worker, job)])[0]
+
+    def ask_together(self, questions: Sequence[tuple[str, dict[str, Any]]]) -> list[Any]:
+        """The answers of several workers to (name, job), asked at the same time."""
+        answers: list[Any] = self._page.evaluate(ASK, [list(each) for each in questions])
+        return answers
 
 
 def build(folder: Path, workers: Sequence[str], files: Mapping[str, Path]) -> None:

@@ -43,6 +43,22 @@ class TabSide(pairs.Side):
         return float(self._page.ask(self._worker, do="quantum"))
 
 
+class TogetherSide(TabSide):
+    """Sessions, each in its own worker, that step at once and never wait for one another."""
+
+    def __init__(self, page: TabPage, sessions: Sequence[TabSession]) -> None:
+        super().__init__(page, WORKER)
+        self._questions = [session.step_question() for session in sessions]
+
+    def timed(self, calls: int, wake: bool = False) -> float:
+        """Seconds in which the sessions together take as many steps: their rates are added."""
+        time.sleep(SETTLE_S)
+        more = {"count": calls, "wake": wake}
+        asked = [(worker, {**job, **more}) for worker, job in self._questions]
+        answers = self._page.ask_together(asked)
+        return 1 / sum(1 / float(answer["seconds"]) for answer in answers)
+
+
 class TabSession:
     """A model in the tab with the starting weights of its recipe's seed."""
 
@@ -54,13 +70,15 @@ class TabSession:
         recipe: Recipe,
         vocab: int,
         tokens: np.ndarray | None = None,
+        worker: str = WORKER,
     ) -> None:
         """In mode "train" on these tokens; in mode "infer" without."""
         self._page = page
+        self._worker = worker
         self._config = {**recipe.model(vocab).to_dict(), **recipe.train.to_dict()}
         ids = np.zeros(0, np.uint32) if tokens is None else tokens.astype(np.uint32)
         opened = page.ask(
-            WORKER,
+            worker,
             do="open",
             build=build,
             threads=threads,
@@ -79,7 +97,12 @@ class TabSession:
 
     def step_side(self) -> TabSide:
         """Training steps, to be timed."""
-        return TabSide(self._page, WORKER, do="steps", id=self._id)
+        worker, job = self.step_question()
+        return TabSide(self._page, worker, **job)
+
+    def step_question(self) -> tuple[str, dict[str, Any]]:
+        """Whom to ask for training steps, and what; their count is added."""
+        return self._worker, {"do": "steps", "id": self._id}
 
     def generate(self, prompt: Sequence[int], count: int) -> tuple[float, list[int]]:
         """Greedy: the seconds of `count` tokens after the first, and the ids with the first."""
@@ -95,7 +118,7 @@ class TabSession:
         self._ask("close")
 
     def _ask(self, what: str, **job: Any) -> Any:
-        return self._page.ask(WORKER, do=what, id=self._id, **job)
+        return self._page.ask(self._worker, do=what, id=self._id, **job)
 
 
 @contextmanager

@@ -119,10 +119,12 @@ def test_every_stage_trains_alike_and_is_compared_with_the_scalar_build(
 ) -> None:
     pytest.importorskip("torch", reason="the extra interop has PyTorch")
     import evolution
-    from stage import STAGES, TABLE
+    from stage import CONTROLS, STAGES, TABLE
 
     rows = measured(evolution)
-    assert [row["stage"] for row in rows] == [stage["name"] for stage in STAGES]
+    assert [row["stage"] for row in rows] == [stage["name"] for stage in (*STAGES, *CONTROLS)]
+    gains = [(row["stage"], gain["over"]) for row in rows for gain in row.get("gains", [])]
+    assert sorted(gains) == sorted((gain["stage"], gain["over"]) for gain in TABLE["gains"])
     (scalar,) = (row for row in rows if row["stage"] == TABLE["baseline"])
     assert scalar["ratio"]["median"] == 1
     assert [row for row in rows if "adapter" in row]
