@@ -255,9 +255,11 @@ def evolution() -> str:
     data = record.read("evolution")
     presets = list(dict.fromkeys(row["preset"] for row in data["results"]))
     rows = {(row["preset"], row["stage"]): row for row in data["results"]}
+    stages = json.loads(STAGES.read_text())["stages"]
+    labels = {stage["name"]: stage["label"] for stage in stages}
     table = "| stage | " + " | ".join(f"`{preset}`" for preset in presets) + " |\n"
     table += "|---" * (1 + len(presets)) + "|\n"
-    for stage in json.loads(STAGES.read_text())["stages"]:
+    for stage in stages:
         name, label = stage["name"], stage["label"]
         if stage["host"] == "gpu" and data["machine"]["software_adapter"]:
             label += ", on a software adapter"
@@ -270,7 +272,13 @@ def evolution() -> str:
         "\nSpeed of a step as a multiple of the scalar WebAssembly build's: medians of pair ratios."
         f" An empty cell was not measured. WebGPU is {data['machine']['adapter']}.\n"
     )
-    return table + source(data)
+    missed = [
+        f"- {labels[name]}, `{preset}`: {gain['why']}\n"
+        for (preset, name), row in rows.items()
+        for gain in row.get("gains", [])
+        if gain["why"] != ""
+    ]
+    return table + "".join(["\n", *missed] if missed else []) + source(data)
 
 
 FIGURES: dict[str, Callable[[], str]] = {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { firstDifference, Timed } from "../src/evolution/measure.ts";
-import { pairRatio, STAGES } from "../src/evolution/stages.ts";
+import { pairRatio, reasons, type Recorded, STAGES } from "../src/evolution/stages.ts";
 import { BUILDS } from "../src/core/builds.ts";
 import type { RunSession } from "../src/worker/session.ts";
 
@@ -49,6 +49,13 @@ test("steps are timed with as many under way as the session allows", async () =>
 test("ratios are of pairs, over the rounds that both have", () => {
   expect(pairRatio([1, 2, 1], [2, 2, 8])).toBe(2);
   expect(pairRatio([1], [])).toBeNull();
+});
+
+test("a gain below its least is given its reason, or none", () => {
+  const gain = { over: "simd", least: 1.1, median: 1.05 };
+  const row = { gains: [{ ...gain, why: "" }, { ...gain, why: "checked addresses" }, { ...gain, why: null }] };
+  expect(reasons(row as Recorded)).toEqual(["checked addresses", "1.05 × of simd, below 1.1 ×, unexplained."]);
+  expect(reasons(null)).toEqual([]);
 });
 
 test("every stage of the tab names a build that there is", () => {

@@ -26,6 +26,16 @@ export interface Recorded {
   ratio: { median: number; q1: number; q3: number };
   losses: number[];
   losses_relative: number;
+  /** What it gained over other stages, where that is held to a least. */
+  gains?: Gain[];
+}
+
+/** `why` is empty where the gain is as large as its cause explains, null where nothing explains less. */
+export interface Gain {
+  over: string;
+  least: number;
+  median: number;
+  why: string | null;
 }
 
 export const STAGES = table.stages as Stage[];
@@ -51,6 +61,12 @@ export const RECORD: RunRecord | null = Object.values(files)[0] ?? null;
 /** Null where the record has no such line: that stage was not measured. */
 export function recorded(preset: string, stage: string): Recorded | null {
   return RECORD?.results.find((row) => row.preset === preset && row.stage === stage) ?? null;
+}
+
+/** Why this stage gained less than its cause explains, a sentence each; none where it did not. */
+export function reasons(row: Recorded | null): string[] {
+  const missed = (row?.gains ?? []).filter(({ why }) => why !== "");
+  return missed.map(({ why, over, median, least }) => why ?? `${median.toFixed(2)} × of ${over}, below ${least} ×, unexplained.`);
 }
 
 /** The oracle's first losses at a preset. */
