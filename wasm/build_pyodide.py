@@ -94,8 +94,14 @@ def build_numpy(target: Runtime) -> None:
     version = pinned("numpy")
     if not list(NUMPY.glob(f"numpy-{version}-*{target.abi}*.whl")):
         shutil.rmtree(NUMPY, ignore_errors=True)
-        settings = [f"-Csetup-args={option}" for option in NUMPY_OPTIONS]
+        settings = [f"-Csetup-args={option}" for option in (cross_file(), *NUMPY_OPTIONS)]
         pyodide_build(f"numpy=={version}", NUMPY, target, *settings)
+
+
+def cross_file() -> str:
+    """pyodide-build gives it to a meson on PATH; numpy calls one that its source brings."""
+    (found,) = TOOLS.glob("venv/lib/*/site-packages/pyodide_build/tools/emscripten.meson.cross")
+    return f"--cross-file={found}"
 
 
 def pinned(package: str) -> str:
