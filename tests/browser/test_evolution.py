@@ -25,6 +25,10 @@ def test_stages_are_shown_as_recorded_and_run_here(page: Page, lab_url: str) -> 
     shown = row.locator(".figure").first
     ratio = recorded["ratio"]["median"]
     expect(shown).to_contain_text(f"{ratio:.1f} ×" if ratio >= 10 else f"{ratio:.2f} ×")
+    for each in RECORD["results"]:
+        for gain in each.get("gains", []) if each["preset"] == "small" else []:
+            explained = page.locator(f"tr[data-stage={each['stage']}]")
+            expect(explained).to_contain_text(gain["why"])
     page.get_by_role("button", name="Run on this machine").click()
     lamp = page.get_by_test_id("evolution")
     expect(lamp).to_have_attribute("data-phase", "done", timeout=PATIENCE_MS)
