@@ -309,3 +309,29 @@ lose(lambda session: session.logits(np.ones((1, 3), int)))
     for line in lines:
         assert line.startswith("the GPU was lost during ")
         assert "what the run last saved is safe" in line
+
+
+def test_a_ctrl_c_while_it_waits_for_the_gpu_leaves_it_usable(folder: Path) -> None:
+    """The run that is interrupted so is saved next, by more reads."""
+    said = refusal(
+        folder,
+        """
+session = open_session("wgpu", config, train, np.arange(400) % 11, mode="train")
+session.init_weights()
+Buffer = type(session._executor._readback._staging)
+map_sync = Buffer.map_sync
+def interrupted(self, *values):
+    Buffer.map_sync = map_sync
+    map_sync(self, *values)
+    raise KeyboardInterrupt
+Buffer.map_sync = interrupted
+try:
+    session.evaluate("val")
+except KeyboardInterrupt:
+    print("interrupted")
+session.step()
+print(np.isfinite(session.tensor("transformer.wte.weight")).all())
+raise BackendError("done")
+""",
+    )
+    assert said == "interrupted\nTrue\ndone\n"

@@ -16,10 +16,11 @@ class Readback:
     def __init__(self, device: Any, largest: int) -> None:
         self._device = device
         self._size = max(WORD, min(largest, LARGEST_PIECE))
-        use = wgpu.BufferUsage
-        self._staging = device.create_buffer(
-            label="staging", size=self._size, usage=use.MAP_READ | use.COPY_DST
-        )
+        self._staging = self._create()
+
+    def _create(self) -> Any:
+        usage = wgpu.BufferUsage.MAP_READ | wgpu.BufferUsage.COPY_DST
+        return self._device.create_buffer(label="staging", size=self._size, usage=usage)
 
     def read(self, source: Any, offset: int, size: int) -> bytearray:
         """The bytes of a range, once all that was submitted is done."""
@@ -33,7 +34,13 @@ class Readback:
         return data
 
     def _mapped(self, size: int) -> Any:
-        self._staging.map_sync(wgpu.MapMode.READ, 0, size)
+        try:
+            self._staging.map_sync(wgpu.MapMode.READ, 0, size)
+        except KeyboardInterrupt:
+            # Mapped or about to be, without wgpu-py's knowledge: the next copy would be fatal.
+            self._staging.destroy()
+            self._staging = self._create()
+            raise
         try:
             return self._staging.read_mapped(0, size)
         finally:
