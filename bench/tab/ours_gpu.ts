@@ -3,7 +3,7 @@ import { BUILDS, Core } from "../../browser/src/core/index.ts";
 import { Executor } from "../../browser/src/gpu/executor.ts";
 import { Gpu } from "../../browser/src/gpu/gpu.ts";
 import { INPUTS } from "../../browser/src/gpu/handle.ts";
-import { withFeatures } from "../../browser/src/gpu/kernels.ts";
+import { onGpu } from "../../browser/src/gpu/kernels.ts";
 import { Op } from "../../browser/src/sweep/op.ts";
 import { type Product, serveLibrary } from "./library.ts";
 
@@ -21,7 +21,7 @@ async function start() {
   async function prepare({ M, N, K, transposeA, transposeB, a, b, kernel }: Product) {
     const form = transposeA ? "TN" : transposeB ? "NT" : "NN";
     const op = new Op(core, `matmul ${form} ${M} ${K} ${N}`);
-    const plan = op.plan(withFeatures(`matmul=${kernel}`, open.device.handle.features), open.device.limits);
+    const plan = op.plan(onGpu(`matmul=${kernel}`, open.device), open.device.limits);
     const executor = await Executor.create({ ...open, plan });
     const step = plan.buffers.find(({ name }) => name === INPUTS);
     if (step) executor.writeBuffer(INPUTS, new Uint8Array(step.bytes));
