@@ -19,7 +19,7 @@ case "${1:-}" in
   --small)
     small=(--small)
     sweep=(--quick --most 128 --group cube --group attention)
-    train=(--preset tiny --ctx 16 --d-model 16 --n-head 2 --batch 2 --steps 20 --warmup-steps 2 --eval-interval 20 --eval-batches 1)
+    train=(--corpus LICENSE --preset tiny --ctx 16 --d-model 16 --n-head 2 --batch 2 --steps 20 --warmup-steps 2 --eval-interval 20 --eval-batches 1)
     ;;
   *) echo "usage: bench/on_gpu.sh [--small]" >&2; exit 2 ;;
 esac
