@@ -4,6 +4,9 @@
 PYTHON ?= python3
 # The extras to install: dev, or dev,interop for the live comparison with transformers.
 EXTRAS ?= dev
+# How many processes run pytest's tests, a file's in one of them; 0 for none but pytest itself. Most tests keep
+# one core busy. In the order of the files: the longest are in the middle, so both end at about the same time.
+PYTEST_JOBS ?= 2
 # Passed on to pytest and to Vitest.
 PYTEST_ARGS ?=
 VITEST_ARGS ?=
@@ -149,7 +152,7 @@ vulkan: $(STAMPS)/native-$(EXTRAS) $(STAMPS)/npm
 
 test: setup chromium vulkan dist
 	npm --prefix browser test -- $(VITEST_ARGS)
-	pytest $(PYTEST_ARGS)
+	pytest -n $(PYTEST_JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 lint: native npm
 	ruff check $(PY_DIRS)

@@ -1,16 +1,13 @@
-"""A process for each shader compiler, and a table of the largest errors at the end of the run."""
+"""A process for each shader compiler and executor, and how their errors are noted."""
 
 from __future__ import annotations
 
 import os
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 import pytest
 from kernel_runner import COMPILERS, Kernels
 from remote import GPU_BUILDS, CoreError, Remote
-
-_LARGEST: dict[tuple[str, str], tuple[float, str]] = defaultdict(lambda: (0.0, ""))
 
 
 @pytest.fixture(scope="session")
@@ -58,18 +55,11 @@ def gpu(request: pytest.FixtureRequest) -> Iterator[Remote]:
 
 
 @pytest.fixture
-def measured() -> Callable[[str, float, str], None]:
+def measured(largest: Callable[..., None]) -> Callable[[str, float, str], None]:
     """Notes an error as a share of its bound: measured(compiler, share, where)."""
 
     def note(compiler: str, share: float, where: str) -> None:
-        key = compiler, where.split("-")[0].split(" ")[0]
-        _LARGEST[key] = max(_LARGEST[key], (share, where))
+        group = where.split("-")[0].split(" ")[0]
+        largest("GPU kernels", f"{compiler:<5}", share, where, group)
 
     return note
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if _LARGEST:
-        terminalreporter.section("GPU kernels: largest error as a share of its bound")
-    for (compiler, _), (share, where) in sorted(_LARGEST.items()):
-        terminalreporter.write_line(f"{compiler:<5} {share:.3f}  {where}")

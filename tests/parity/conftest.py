@@ -1,14 +1,11 @@
-"""The builds under test, and a table of the largest errors at the end of the run."""
+"""The builds under test, and how their errors are noted for the table at the end of the run."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 import pytest
 from remote import BUILDS, Remote
-
-_LARGEST: dict[tuple[str, str], tuple[float, str]] = defaultdict(lambda: (0.0, ""))
 
 
 @pytest.fixture(scope="session")
@@ -33,18 +30,10 @@ def core(request: pytest.FixtureRequest, remotes: Callable[[str], Remote]) -> Re
 
 
 @pytest.fixture
-def measured(request: pytest.FixtureRequest) -> Callable[[str, str, float, str], None]:
+def measured(largest: Callable[..., None]) -> Callable[[str, str, float, str], None]:
     """Notes an error as a share of its bound: measured(level, build, share, where)."""
 
     def note(level: str, build: str, share: float, where: str) -> None:
-        key = level, build
-        _LARGEST[key] = max(_LARGEST[key], (share, where))
+        largest("parity", f"{level:<11} {build:<20}", share, where)
 
     return note
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if _LARGEST:
-        terminalreporter.section("parity: largest error as a share of its bound")
-    for (level, build), (share, where) in sorted(_LARGEST.items()):
-        terminalreporter.write_line(f"{level:<11} {build:<20} {share:.3f}  {where}")
