@@ -133,10 +133,8 @@ def matmul_tab() -> str:
     return table + source(data)
 
 
-def matmul_peers() -> str:
-    """The tab's SGEMM against other libraries' in the same tab, by shape."""
-    data = record.read("matmul-peers")
-    rows = data["results"]
+def peer_columns(rows: list[Row]) -> str:
+    """A column a peer, a line a shape, and all of them."""
     peers = list(dict.fromkeys(row["peer"] for row in rows))
     table = "| M × K × N | " + " | ".join(peers) + " |\n|---" + "|---" * len(peers) + "|\n"
 
@@ -146,12 +144,47 @@ def matmul_peers() -> str:
 
     for shape in dict.fromkeys(map(shape_of, rows)):
         table += line(shape, [row for row in rows if shape_of(row) == shape])
-    table += line("geometric mean", rows)
-    about = "; ".join(dict.fromkeys(row["about"] for row in rows))
-    table += (
-        f"\nOurs on two threads / theirs ({about}), above 1 ours is faster: geometric means over"
-        " NN, NT and TN of the medians of pair ratios (of their quartiles). onnxruntime-web's time"
-        " contains copying the operands, for which its graphs have no other way.\n"
+    return table + line("geometric mean", rows)
+
+
+def about_peers(rows: list[Row]) -> str:
+    return "; ".join(dict.fromkeys(row["about"] for row in rows))
+
+
+def kernels_tab() -> str:
+    """Our fastest product on the browser's GPU against other libraries' there; whole steps."""
+    data = record.read("kernels-tab")
+    rows = [
+        {**row, "shape": [int(size) for size in row["case"].split()[2:]]}
+        for row in data["results"]
+        if row["kind"] == "peer"
+    ]
+    steps = [row for row in data["results"] if row["kind"] == "step" and row["wall_s"]]
+    table = peer_columns(rows) + (
+        f"\nOurs / theirs on {data['machine']['adapter']} ({about_peers(rows)}), above 1 ours is"
+        " faster: geometric means over NN, NT and TN of the medians of pair ratios (of their"
+        " quartiles)."
+    )
+    if data["machine"]["software_adapter"]:
+        table += " That is a program on the CPU, which says nothing of any GPU."
+    if steps:
+        times = (
+            f"`{row['case']}` {1e3 * statistics.median(row['wall_s']):,.0f} ms ({row['variant']})"
+            for row in steps
+        )
+        table += f" A training step there: {', '.join(times)}."
+    return table + "\n" + source(data)
+
+
+def matmul_peers() -> str:
+    """The tab's SGEMM against other libraries' in the same tab, by shape."""
+    data = record.read("matmul-peers")
+    rows = data["results"]
+    table = peer_columns(rows) + (
+        f"\nOurs on two threads / theirs ({about_peers(rows)}), above 1 ours is faster: geometric"
+        " means over NN, NT and TN of the medians of pair ratios (of their quartiles)."
+        " onnxruntime-web's time contains copying the operands, for which its graphs have no other"
+        " way.\n"
     )
     return table + source(data)
 
@@ -289,6 +322,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "step-torch": step_torch,
     "matmul-tab": matmul_tab,
     "matmul-peers": matmul_peers,
+    "kernels-tab": kernels_tab,
     "step-sizes": step_sizes,
     "evolution": evolution,
     "gpu-counts": gpu_counts,
