@@ -96,14 +96,15 @@ OPERATIONS: dict[str, Callable[[Sizes], float]] = {
     "embedding_wpe": lambda p: p["batch"] * p["length"] * p["width"],
     "embedding_wte": lambda p: p["vocab"] * p["width"],
     "add_partials": lambda p: p["n"] * p["chunks"],
-    "gelu_backward": _elements(24),
-    "dropout": _elements(30),  # a Philox block makes four words
     "square_sums": _elements(2),
     "sum_losses": _elements(1),
     "norm": _elements(1),
     "adamw": _elements(24),
 }
 """Of one dispatch, from its problem sizes, without what a product's epilogue takes."""
+
+ADDING = ("adamw", "add_partials", "embedding_wte", "embedding_wpe")
+"""They read what they write."""
 
 SECOND_PASSES = ("add_partials", "matmul_split", "sum_losses", "norm")
 """They finish a sum that the pass before them began."""
@@ -160,8 +161,7 @@ def moved(command: dict[str, Any], plan: dict[str, Any]) -> float:
     if "pipeline" not in command:
         return 2.0 * command["copy"][-1] if "copy" in command else command["clear"][-1]
     pipeline = plan["pipelines"][command["pipeline"]]
-    adds = pipeline["constants"].get("ACCUMULATE") or pipeline["constants"].get("IN_PLACE")
-    adds = adds or pipeline["kernel"] in ("adamw", "add_partials", "embedding_wte", "embedding_wpe")
+    adds = pipeline["constants"].get("ACCUMULATE") or pipeline["kernel"] in ADDING
     names = [name for name, _ in shaders.kernel(pipeline["kernel"]).bindings]
     bound = zip(names, pipeline["bindings"], command["bindings"], strict=True)
     buffers = plan["buffers"]

@@ -5,6 +5,8 @@
 //! include math.wgsl
 //! include gelu.wgsl
 //! include matmul.wgsl
+//! include step.wgsl
+//! include philox.wgsl
 //! include matmul_epilogue.wgsl
 //! include matmul_scalar.wgsl
 //! include matmul_f32.wgsl

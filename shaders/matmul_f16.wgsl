@@ -7,6 +7,8 @@
 //! include math.wgsl
 //! include gelu.wgsl
 //! include matmul.wgsl
+//! include step.wgsl
+//! include philox.wgsl
 //! include matmul_epilogue.wgsl
 //! include multiply_add.wgsl
 //! include register_tile.wgsl

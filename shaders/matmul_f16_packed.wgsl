@@ -4,6 +4,8 @@
 //! include math.wgsl
 //! include gelu.wgsl
 //! include matmul.wgsl
+//! include step.wgsl
+//! include philox.wgsl
 //! include matmul_epilogue.wgsl
 //! include matmul_scalar.wgsl
 //! include tile16.wgsl

@@ -4,14 +4,17 @@
 //! include math.wgsl
 //! include gelu.wgsl
 //! include grid.wgsl
+//! include step.wgsl
+//! include philox.wgsl
 //! include matmul_epilogue.wgsl
-struct Params { M: u32, N: u32, K: u32, }
+struct Params { M: u32, N: u32, K: u32, site: u32, threshold: u32, scale: f32, }
 @group(0) @binding(0) var<uniform> p: Params;
-@group(0) @binding(1) var<storage, read> partials: array<f32>;
-@group(0) @binding(2) var<storage, read> bias: array<f32>;
-@group(0) @binding(3) var<storage, read> residual: array<f32>;
-@group(0) @binding(4) var<storage, read_write> out: array<f32>;
-@group(0) @binding(5) var<storage, read_write> pre_gelu: array<f32>;
+@group(0) @binding(1) var<uniform> step: Step;
+@group(0) @binding(2) var<storage, read> partials: array<f32>;
+@group(0) @binding(3) var<storage, read> bias: array<f32>;
+@group(0) @binding(4) var<storage, read> residual: array<f32>;
+@group(0) @binding(5) var<storage, read_write> out: array<f32>;
+@group(0) @binding(6) var<storage, read_write> pre_gelu: array<f32>;
 
 @compute @workgroup_size(256)
 fn main(

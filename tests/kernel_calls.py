@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import singledispatch
 from math import sqrt
 from typing import Any
 
 import numpy as np
 from bounds import Array, Arrays
-from case import GELU, Case, dropout, dropout_numbers, widen
+from case import GELU, Case, widen
 from case_attention import AttentionBackward, AttentionDecode, AttentionForward
 from case_dense import (
     BiasBackward,
@@ -35,7 +35,7 @@ from case_ends import (
     Philox,
     SumOfSquares,
 )
-from kernel_products import products
+from kernel_products import LONG, dropout_words, products
 from kernel_runner import Dispatch, elements, folded, unwritten
 from tabgpt.config import TrainConfig
 from tabgpt.optim import learning_rate
@@ -80,14 +80,6 @@ def rows_per_chunk(rows: int) -> int:
     return max(16, -(-rows // ROW_CHUNKS))
 
 
-def _masks(p: float) -> tuple[dict[str, float], dict[str, float]]:
-    """(step, site and threshold) of tests/case.py's dropout stream."""
-    d = dropout(p)
-    _, _, c3, threshold, _ = dropout_numbers(p)
-    step = {"seed": d.seed, "step": d.step, "micro": d.micro, "train": 1}
-    return step, {"site": int(c3) & 0xFFFF, "threshold": threshold}
-
-
 @singledispatch
 def calls(case: Case) -> Iterator[Call]:
     """None for an operation that no kernel has (the CPU draws the normals)."""
@@ -98,40 +90,36 @@ def calls(case: Case) -> Iterator[Call]:
 def _(case: Matmul) -> Iterator[Call]:
     for product in products(case):
         has_gelu = case.gelu != "none"
-        result = "product" if case.has("dropout") else "out"
         tensors = {**UNUSED, **case.inputs()}
-        for name in ("product", "out", "pre_gelu"):
+        for name in ("out", "pre_gelu"):
             tensors.setdefault(name, unwritten(case.M, case.N))
         tensors |= product.scratch(case)
         lost = product.lost(case, {name: widen(x) for name, x in case.inputs().items()})
         outputs = {"out": "out", **({"pre_gelu": "pre_gelu"} if has_gelu else {})}
-        masked = [_dropout(case.M * case.N, case.p, result, "residual", "out")]
-        after = masked if case.has("dropout") else []
-        dispatches = [*product.dispatches(case, result), *after]
-        yield Call(tensors, dispatches, outputs, product.name, lost=lost)
+        yield Call(tensors, product.dispatches(case), outputs, product.name, lost=lost)
         if has_gelu:
-            alone = [
-                replace(d, constants={**d.constants, "KEEP_PRE_GELU": 0})
-                if "KEEP_PRE_GELU" in d.constants
-                else d
-                for d in product.dispatches(case, result)
-            ]
+            alone = product.dispatches(case, {"KEEP_PRE_GELU": 0})
             yield Call(tensors, alone, {"out": "out"}, f"{product.name}, forgetting", lost=lost)
 
 
-def _dropout(n: int, p: float, x: str, residual: str, out: str) -> Dispatch:
-    step, masks = _masks(p)
-    params = {"n": n, **masks, "scale": 1 / (1 - p)}
-    tensors = {"x": x, "residual": residual or "unused", "out": out}
-    return Dispatch(
-        "dropout", elements(n), params, tensors, {"RESIDUAL": int(bool(residual))}, step
-    )
+def _by_one(x: Array) -> tuple[Matmul, Arrays]:
+    """1 times x, which is exact, as a product: for what the epilogue makes of x.
+
+    Small ones have a K that some kernels sum in parts.
+    """
+    K = LONG if x.size < 2048 else 4
+    A, B = np.zeros((1, K), np.float32), np.zeros((x.size, K), np.float32)
+    A[0, -1], B[:, -1] = 1, x
+    return Matmul("NT", 1, x.size, K), {**UNUSED, "A": A, "B": B, "out": unwritten(1, x.size)}
 
 
 @calls.register
 def _(case: DropoutApply) -> Iterator[Call]:
-    tensors = {**UNUSED, **case.inputs(), "y": unwritten(case.n)}
-    yield Call(tensors, [_dropout(case.n, case.p, "x", "", "y")], {"y": "y"})
+    product_case, tensors = _by_one(case.inputs()["x"])
+    for product in products(product_case):
+        made = tensors | product.scratch(product_case)
+        runs = product.dispatches(product_case, {"DROPOUT": 1}, p=case.p)
+        yield Call(made, runs, {"y": "out"}, product.name, {"y": np.ravel})
 
 
 def _add_partials(n: int, rows: int, stride: int, first: int, out: str) -> Dispatch:
@@ -171,7 +159,7 @@ def _(case: LayernormBackward) -> Iterator[Call]:
         "residual": ({"RESIDUAL": 1}, "dx", "fresh dx"),
         "alone": ({}, "unused", "fresh dx"),
     }
-    step, masks = _masks(0.5)
+    step, masks = dropout_words(0.5)
     for (variant, (constants, residual, out)), dropout_on in itertools.product(
         variants.items(), (0, 1)
     ):
@@ -206,13 +194,17 @@ def _(case: GeluForward) -> Iterator[Call]:
 
 @calls.register
 def _(case: GeluBackward) -> Iterator[Call]:
-    for in_place in (0, 1):
-        x = case.inputs()
-        tensors = {**UNUSED, **x, "dx": x["dout"] if in_place else unwritten(case.n)}
-        bound = {"dout": "unused" if in_place else "dout", "x": "x", "dx": "dx"}
-        constants = {"GELU": GELU[case.activation], "IN_PLACE": in_place}
-        run = Dispatch("gelu_backward", elements(case.n), {"n": case.n}, bound, constants)
-        yield Call(tensors, [run], {"dx": "dx"}, "in place" if in_place else "")
+    """Of a product: with what comes before the slope kept, as "probe" does, and without."""
+    x = case.inputs()
+    product_case, tensors = _by_one(x["dout"])
+    tensors |= {"x": x["x"], "before": unwritten(1, case.n)}
+    for product, keep in itertools.product(products(product_case), (0, 1)):
+        bound = {"residual": "x", "pre_gelu": "before" if keep else "unused out"}
+        constants = {"SLOPE": GELU[case.activation], "KEEP_PRE_GELU": keep}
+        made = tensors | product.scratch(product_case)
+        runs = product.dispatches(product_case, constants, bound)
+        name = f"{product.name}, keeping" if keep else product.name
+        yield Call(made, runs, {"dx": "out"}, name, {"dx": np.ravel})
 
 
 ATTENTION = {"attention": 1, "flash": 64}
@@ -220,7 +212,7 @@ ATTENTION = {"attention": 1, "flash": 64}
 
 
 def _attention_params(case: AttentionForward) -> tuple[dict[str, float], dict[str, Any]]:
-    step, masks = _masks(case.p)
+    step, masks = dropout_words(case.p)
     params = {
         "batch": case.B,
         "length": case.T,
@@ -274,7 +266,7 @@ def _(case: AttentionDecode) -> Iterator[Call]:
 @calls.register
 def _(case: EmbeddingForward) -> Iterator[Call]:
     rows = case.B * case.T
-    step, masks = _masks(case.p)
+    step, masks = dropout_words(case.p)
     step["position"] = case.position0
     sizes = {"rows": rows, "length": case.T, "width": case.C}
     params = {**sizes, **masks, "scale": 1 / (1 - case.p)}

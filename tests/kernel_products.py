@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bounds import Array, Arrays
-from case import GELU, SITE, dropout
+from case import GELU, SITE, dropout, dropout_numbers
 from case_dense import Matmul
 from kernel_runner import Dispatch, elements, unwritten
 
@@ -18,6 +18,15 @@ HALF, HALF_LEAST = 2.0**-10, 2.0**-14
 ONLY_MEASURED = {(1, 1, 1), (65, 129, 67), (65, 132, 140), (65, 129, 140), (132, 68, 141)}
 CANDIDATES = {*ONLY_MEASURED, (15, 17, 16), (15, 68, 20), (68, 20, 17), (65, 68, 132)}
 """(M, N, K) for the kernels that are not offered for training: compiling takes long."""
+FOR_CANDIDATES = ("", "bias+gelu_tanh", "bias+dropout+residual")
+
+
+def dropout_words(p: float) -> tuple[dict[str, float], dict[str, float]]:
+    """(step, site and threshold) of tests/case.py's dropout stream."""
+    d = dropout(p)
+    _, _, c3, threshold, _ = dropout_numbers(p)
+    step = {"seed": d.seed, "step": d.step, "micro": d.micro, "train": 1}
+    return step, {"site": int(c3) & 0xFFFF, "threshold": threshold}
 
 
 @dataclass(frozen=True)
@@ -47,27 +56,34 @@ class Product:
             tensors["packed B"] = unwritten(-(-case.K * case.N // 2))
         return tensors
 
-    def dispatches(self, case: Matmul, out: str) -> list[Dispatch]:
-        """The product and its epilogue into the tensor `out`; dropout is a pass of its own."""
+    def dispatches(
+        self,
+        case: Matmul,
+        constants: dict[str, int] | None = None,
+        tensors: dict[str, str] | None = None,
+        p: float = 0.0,
+    ) -> list[Dispatch]:
+        """The product and its epilogue; what is given stands for the case's own."""
         grid = (-(-case.N // self.side), -(-case.M // self.side), self.parts)
-        sizes = {"M": case.M, "N": case.N, "K": case.K}
+        p = p or case.p
+        step, masks = dropout_words(p)
+        sizes = {"M": case.M, "N": case.N, "K": case.K, **masks, "scale": 1 / (1 - p)}
         trans = {"TRANS": TRANS.index(case.trans)}
-        bound, constants = _epilogue(case, out)
+        bound, ends = _bound(case) | (tensors or {}), _constants(case) | (constants or {})
         factors = {"A": "A", "B": "B"}
         before = []
         if self.packed:
             before = [_pack("A", case.M * case.K), _pack("B", case.K * case.N)]
             factors = {"A": "packed A", "B": "packed B"}
         if self.parts == 1:
-            whole = {**trans, **constants}
-            return [*before, Dispatch(self.kernel, grid, sizes, {**factors, **bound}, whole)]
+            whole = {**trans, **ends}
+            return [*before, Dispatch(self.kernel, grid, sizes, {**factors, **bound}, whole, step)]
         bare = {"bias": "unused", "residual": "unused", "pre_gelu": "unused out"}
         sums = {**factors, **bare, "out": "partials"}
-        ends = {**sizes, "K": self.parts}
         return [
-            Dispatch(self.kernel, grid, sizes, sums, {**trans, "SPLIT": 1}),
-            Dispatch("matmul_split", elements(case.M * case.N), ends,
-                     {"partials": "partials", **bound}, constants),
+            Dispatch(self.kernel, grid, sizes, sums, {**trans, "SPLIT": 1}, step),
+            Dispatch("matmul_split", elements(case.M * case.N), {**sizes, "K": self.parts},
+                     {"partials": "partials", **bound}, ends, step),
         ]  # fmt: skip
 
     def lost(self, case: Matmul, x: Arrays) -> Arrays:
@@ -87,21 +103,23 @@ def _pack(name: str, n: int) -> Dispatch:
     return Dispatch("pack_f16", elements(n, 512), {"n": n}, bound)
 
 
-def _epilogue(case: Matmul, out: str) -> tuple[dict[str, str], dict[str, int]]:
-    """(tensors, constants)."""
-    has_gelu = case.gelu != "none"
-    residual_here = case.has("residual") and not case.has("dropout")
-    bound = {
+def _bound(case: Matmul) -> dict[str, str]:
+    """Binding -> tensor."""
+    return {
         "bias": "bias" if case.has("bias") else "unused",
-        "residual": "residual" if residual_here else "unused",
-        "out": out,
-        "pre_gelu": "pre_gelu" if has_gelu else "unused out",
+        "residual": "residual" if case.has("residual") else "unused",
+        "out": "out",
+        "pre_gelu": "pre_gelu" if case.gelu != "none" else "unused out",
     }
-    return bound, {
+
+
+def _constants(case: Matmul) -> dict[str, int]:
+    return {
         "BIAS": int(case.has("bias")),
         "GELU": GELU[case.gelu],
-        "KEEP_PRE_GELU": int(has_gelu),
-        "RESIDUAL": int(residual_here),
+        "KEEP_PRE_GELU": int(case.gelu != "none"),
+        "DROPOUT": int(case.has("dropout")),
+        "RESIDUAL": int(case.has("residual")),
         "ACCUMULATE": int(case.has("accumulate")),
     }
 
@@ -121,7 +139,7 @@ def products(case: Matmul) -> Iterator[Product]:
         yield Product(kernel, 64)
         if case.K >= LONG:
             yield Product(kernel, 64, PARTS)
-    if (case.M, case.N, case.K) in CANDIDATES and case.epilogue in ("", "bias+gelu_tanh"):
+    if (case.M, case.N, case.K) in CANDIDATES and case.epilogue in FOR_CANDIDATES:
         yield Product("matmul_subgroup", 64)
         if in_vectors(case):
             yield Product("matmul_f16", 64, rounded=True)

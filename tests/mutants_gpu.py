@@ -2,11 +2,12 @@
 
 _PRODUCTS = "matmul and not 384"  # without the large ones
 _TILES = "matmul and (K140 or K141)"  # several tiles, several blocks of K, in parts
-_RANDOM = "dropout or masks or philox"
+_ENDS = "M2-N131 or gelu_backward or dropout_apply"  # of what epilogues do
+_RANDOM = "dropout_apply or masks or philox"
 SHADER_TESTS = {
     **dict.fromkeys(("matmul_naive", "tile16"), _PRODUCTS),
     "matmul_scalar": "matmul and M13-N1-K17 and not transNN",
-    "matmul_epilogue": "matmul and M2-N131",
+    "matmul_epilogue": _ENDS,
     **dict.fromkeys(("multiply_add", "register_tile", "scalar_tile"), _TILES),
     "vector_tile": "matmul and (K140 or K141) and not transNN",
     **dict.fromkeys(("matmul_subgroup", "matmul_blocked8", "pack_f16"), _TILES),
@@ -62,6 +63,33 @@ GPU_MUTANTS = [
         "residual[at]",
     ),
     ("matmul_epilogue.wgsl", "a product is not added to what is there", "v + out[at]", "v"),
+    ("matmul_epilogue.wgsl", "GELU's value stands for its slope", "SLOPE).y", "SLOPE).x"),
+    (
+        "matmul_epilogue.wgsl",
+        "the slope is taken of the gradient",
+        "gelu(residual[at], SLOPE)",
+        "gelu(v, SLOPE)",
+    ),
+    (
+        "matmul_epilogue.wgsl",
+        "what is kept before a slope has it",
+        "pre_gelu[at] = v;",
+        "pre_gelu[at] = v * select(1.0, gelu(residual[at], SLOPE).y, SLOPE != 0u);",
+    ),
+    (
+        "matmul_epilogue.wgsl",
+        "an element's mask is that of its column",
+        "dropout_factor(vec2<u32>(at, 0u)",
+        "dropout_factor(vec2<u32>(n, 0u)",
+    ),
+    (
+        "matmul_epilogue.wgsl",
+        "dropout comes after the residual",
+        "v * dropout_factor(vec2<u32>(at, 0u), step, p.site, p.threshold, p.scale)",
+        "(v + select(0.0, residual[at], RESIDUAL != 0u)) "
+        "* dropout_factor(vec2<u32>(at, 0u), step, p.site, p.threshold, p.scale) "
+        "- select(0.0, residual[at], RESIDUAL != 0u)",
+    ),
     (
         "matmul_naive.wgsl",
         "a column past the last is written",

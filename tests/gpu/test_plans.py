@@ -375,12 +375,12 @@ def test_plan_is_the_one_checked_in(name: str) -> None:
     ("shader", "old", "new", "message"),
     [
         (
-            "gelu_backward",
-            "override GELU: u32",
-            "override GELU",
+            "layernorm_backward",
+            "override DROPOUT: u32",
+            "override DROPOUT",
             "write 'override NAME: u32 =",
         ),
-        ("dropout", "@binding(3)", "@binding(4)", "binding 4; the next one is 3"),
+        ("add_partials", "@binding(2)", "@binding(3)", "binding 3; the next one is 2"),
         ("adamw", "n: u32,", "n: bool,", "the field 'n: bool' is not of the form"),
         ("kv_store", "include step", "include steps", "there is no file shaders/steps.wgsl"),
     ],

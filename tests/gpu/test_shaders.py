@@ -21,7 +21,7 @@ NEEDS = {
 """What some devices lack. All other kernels run everywhere."""
 OVERRIDES = {
     *("TRANS", "BIAS", "GELU", "KEEP_PRE_GELU", "RESIDUAL", "ACCUMULATE"),
-    *("SPLIT", "DROPOUT", "BACKWARD", "IN_PLACE"),
+    *("SPLIT", "DROPOUT", "BACKWARD", "SLOPE"),
 }
 """Kinds of a computation. A problem's size is never one: the number of pipelines would explode."""
 
@@ -100,9 +100,9 @@ def test_a_changed_access_mode_is_named(name: str) -> None:
 
 def test_a_plan_with_too_few_bindings_is_named() -> None:
     with pytest.raises(
-        BackendError, match=r"gelu_backward.wgsl has 4 bindings, the plan gives it 3"
+        BackendError, match=r"add_partials.wgsl has 3 bindings, the plan gives it 2"
     ):
-        shaders.check_access(shaders.kernel("gelu_backward"), ["uniform", "read", "read"])
+        shaders.check_access(shaders.kernel("add_partials"), ["uniform", "read"])
 
 
 def test_an_extension_is_enabled_where_the_compiler_wants_it() -> None:
@@ -111,18 +111,18 @@ def test_an_extension_is_enabled_where_the_compiler_wants_it() -> None:
     assert half.code.startswith("enable f16;\n//") and half.for_tint() == half.code
     assert subgroup.code.startswith("//")
     assert subgroup.for_tint() == "enable subgroups;\n" + subgroup.code
-    other = shaders.text("gelu_backward") + "//! enable chance\n"
-    with pytest.raises(BackendError, match=r"gelu_backward.wgsl enables 'chance', not one of"):
-        shaders.read("gelu_backward", shaders.expand(other))
+    other = shaders.text("add_partials") + "//! enable chance\n"
+    with pytest.raises(BackendError, match=r"add_partials.wgsl enables 'chance', not one of"):
+        shaders.read("add_partials", shaders.expand(other))
 
 
 def test_declarations_out_of_form_are_named() -> None:
-    code = shaders.kernel("gelu_backward").code
-    loose = code.replace("@group(0) @binding(2)", "@binding(2) @group(0)")
-    with pytest.raises(BackendError, match="1 of 4 bindings are not in canonical form"):
-        shaders.read("gelu_backward", loose)
-    gap = code.replace("@binding(3)", "@binding(4)")
-    with pytest.raises(BackendError, match=r"binding 4 \(dx\) stands where 3 is due"):
-        shaders.read("gelu_backward", gap)
+    code = shaders.kernel("embedding_wpe").code
+    loose = code.replace("@group(0) @binding(1)", "@binding(1) @group(0)")
+    with pytest.raises(BackendError, match="1 of 3 bindings are not in canonical form"):
+        shaders.read("embedding_wpe", loose)
+    gap = code.replace("@binding(2)", "@binding(3)")
+    with pytest.raises(BackendError, match=r"binding 3 \(dwpe\) stands where 2 is due"):
+        shaders.read("embedding_wpe", gap)
     with pytest.raises(BackendError, match=r"no shader 'missing\.wgsl'"):
         shaders.kernel("missing")

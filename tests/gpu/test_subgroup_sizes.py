@@ -40,7 +40,7 @@ def test_products_by_subgroups_of_another_size(
         assert (sizes == threads).all(), sizes
         case = Matmul("NN", 65, 129, 67)
         x, expected, bound = answer(case)
-        run = Product("matmul_subgroup", 64).dispatches(case, "out")
+        run = Product("matmul_subgroup", 64).dispatches(case)
         out = kernels.run({**UNUSED, **x, "out": unwritten(65, 129)}, run, ["out"])["out"]
         assert (abs(out - expected["out"]) <= bound["out"]).all()
     finally:

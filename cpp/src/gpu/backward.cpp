@@ -57,12 +57,17 @@ Range Model::partial_sums(uint64_t width, uint64_t chunks) {
   return {partials, 0, chunks * width};
 }
 
-/** y[R,N] = x[R,K] W[K,N] + b: dx = dy W^T; dW += x^T dy; db += column sums of dy. */
-void Model::linear_backward(const std::string& label, Range dx, Range dy, Range x, uint32_t weight,
-                            uint32_t bias, uint64_t K, uint64_t N) {
-  matmul(label + " dx", {.trans = Product::NT, .M = R_, .N = K, .K = N, .A = dy, .B = p(weight), .out = dx});
+/** y[R,N] = x[R,K] W[K,N] + b: dx = dy W^T and what becomes of it; dW += x^T dy; db += column sums of dy. */
+void Model::linear_backward(const std::string& label, Range dy, Range x, uint32_t weight, uint32_t bias,
+                            Product dx) {
+  const uint64_t N = dx.K;
+  dx.trans = Product::NT;
+  dx.M = R_;
+  dx.A = dy;
+  dx.B = p(weight);
+  matmul(label + " dx", dx);
   matmul(label + " dweight", {.trans = Product::TN,
-                              .M = K,
+                              .M = dx.N,
                               .N = N,
                               .K = R_,
                               .A = x,
@@ -120,28 +125,28 @@ Model::Gradient Model::block_backward(uint64_t layer, Range x, Gradient d_out) {
   const BlockParameters& w = layout_.blocks[layer];
   const std::string h = block_name(layer), g = "grad:" + h;
 
-  const Range fc = act(h + "mlp.fc", {B_, T_, F_}), d_act = act(g + "mlp.act", {B_, T_, F_});
-  linear_backward(h + "mlp.c_proj", d_act, d_out.branch, act(h + "mlp.act", {B_, T_, F_}), w.mlp_proj_w,
-                  w.mlp_proj_b, F_, C_);
-  wgsl::gelu_backward slope{.n = u32(R_ * F_)};
-  slope.dout = probe() ? d_act : Range{};
-  slope.x = fc;
-  slope.dx = probe() ? act(g + "mlp.fc", {B_, T_, F_}) : d_act;
-  slope.GELU = gelu();
-  slope.IN_PLACE = !probe();
-  builder_.run(h + "mlp gelu", slope, folded(groups(R_ * F_, slope.workgroup)));
+  const Range d_fc = act(g + "mlp.fc", {B_, T_, F_});
+  linear_backward(h + "mlp.c_proj", d_out.branch, act(h + "mlp.act", {B_, T_, F_}), w.mlp_proj_w,
+                  w.mlp_proj_b,
+                  {.N = F_,
+                   .K = C_,
+                   .out = d_fc,
+                   .pre_gelu = probe() ? act(g + "mlp.act", {B_, T_, F_}) : Range{},
+                   .slope_of = act(h + "mlp.fc", {B_, T_, F_})});
   const Range d_ln_2 = channels(g + "ln_2.out");
-  linear_backward(h + "mlp.c_fc", d_ln_2, slope.dx, channels(h + "ln_2.out"), w.fc_w, w.fc_b, C_, F_);
+  linear_backward(h + "mlp.c_fc", d_fc, channels(h + "ln_2.out"), w.fc_w, w.fc_b,
+                  {.N = C_, .K = F_, .out = d_ln_2});
   const Gradient d_mid = layernorm_backward(h + "ln_2", g + "resid_mid", d_ln_2, channels(h + "resid_mid"),
                                             w.ln_2_w, w.ln_2_b, d_out.whole, Site::attention_residual, layer);
 
   const Range d_attn = channels(g + "attn.out");
-  linear_backward(h + "attn.c_proj", d_attn, d_mid.branch, channels(h + "attn.out"), w.attn_proj_w,
-                  w.attn_proj_b, C_, C_);
+  linear_backward(h + "attn.c_proj", d_mid.branch, channels(h + "attn.out"), w.attn_proj_w, w.attn_proj_b,
+                  {.N = C_, .K = C_, .out = d_attn});
   const Range dqkv = act(g + "attn.qkv", {B_, T_, 3 * C_});
   attention_backward(layer, dqkv, d_attn);
   const Range d_ln_1 = channels(g + "ln_1.out");
-  linear_backward(h + "attn.c_attn", d_ln_1, dqkv, channels(h + "ln_1.out"), w.attn_w, w.attn_b, C_, 3 * C_);
+  linear_backward(h + "attn.c_attn", dqkv, channels(h + "ln_1.out"), w.attn_w, w.attn_b,
+                  {.N = C_, .K = 3 * C_, .out = d_ln_1});
   const bool first = layer == 0;
   const std::string input = first ? "grad:embed.out" : "grad:" + block_name(layer - 1) + "resid_out";
   return layernorm_backward(h + "ln_1", input, d_ln_1, x, w.ln_1_w, w.ln_1_b, d_mid.whole,

@@ -42,31 +42,6 @@ void Model::layernorm(const std::string& name, Range x, uint32_t weight, uint32_
   builder_.run(name, kernel, folded(kernel.rows));
 }
 
-void Model::dropout(const std::string& label, Site site, uint64_t layer, Range x, Range residual, Range out) {
-  wgsl::dropout kernel{.n = u32(x.count)};
-  kernel.site = dropout_site(site, layer);
-  kernel.threshold = dropout_threshold(config_.dropout);
-  kernel.scale = dropout_scale(config_.dropout);
-  kernel.step = one(fixed_.step);
-  kernel.x = x;
-  kernel.residual = residual;
-  kernel.out = out;
-  kernel.RESIDUAL = residual.tensor != kNone;
-  builder_.run(label, kernel, folded(groups(x.count, kernel.workgroup)));
-}
-
-void Model::project(const std::string& label, Site site, uint64_t layer, Product product, Range residual) {
-  if (config_.dropout == 0) {
-    product.residual = residual;
-    matmul(label, product);
-    return;
-  }
-  const Range out = product.out;
-  product.out = scratch("scratch." + label, {product.M, product.N}, Role::activations);
-  matmul(label, product);
-  dropout(label + ".dropout", site, layer, product.out, residual, out);
-}
-
 Range Model::block(uint64_t layer, Range x, bool keep_cache) {
   const BlockParameters& w = layout_.blocks[layer];
   const std::string h = block_name(layer);
@@ -85,16 +60,16 @@ Range Model::block(uint64_t layer, Range x, bool keep_cache) {
   const Range attn = channels(h + "attn.out");
   attention(layer, qkv, attn);
   const Range mid = channels(h + "resid_mid");
-  project(h + "attn.c_proj", Site::attention_residual, layer,
-          {.trans = Product::NN,
-           .M = R_,
-           .N = C_,
-           .K = C_,
-           .A = attn,
-           .B = p(w.attn_proj_w),
-           .out = mid,
-           .bias = p(w.attn_proj_b)},
-          x);
+  matmul(h + "attn.c_proj", {.trans = Product::NN,
+                             .M = R_,
+                             .N = C_,
+                             .K = C_,
+                             .A = attn,
+                             .B = p(w.attn_proj_w),
+                             .out = mid,
+                             .bias = p(w.attn_proj_b),
+                             .residual = x,
+                             .masked = masked(Site::attention_residual, layer)});
 
   layernorm(h + "ln_2", mid, w.ln_2_w, w.ln_2_b);
   const Range fc = mode_ == Mode::infer ? Range{} : act(h + "mlp.fc", {B_, T_, F_});
@@ -110,16 +85,16 @@ Range Model::block(uint64_t layer, Range x, bool keep_cache) {
                           .pre_gelu = fc,
                           .gelu = true});
   const Range out = channels(h + "resid_out");
-  project(h + "mlp.c_proj", Site::mlp_residual, layer,
-          {.trans = Product::NN,
-           .M = R_,
-           .N = C_,
-           .K = F_,
-           .A = activated,
-           .B = p(w.mlp_proj_w),
-           .out = out,
-           .bias = p(w.mlp_proj_b)},
-          mid);
+  matmul(h + "mlp.c_proj", {.trans = Product::NN,
+                            .M = R_,
+                            .N = C_,
+                            .K = F_,
+                            .A = activated,
+                            .B = p(w.mlp_proj_w),
+                            .out = out,
+                            .bias = p(w.mlp_proj_b),
+                            .residual = mid,
+                            .masked = masked(Site::mlp_residual, layer)});
   return out;
 }
 

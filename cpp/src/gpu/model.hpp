@@ -67,10 +67,12 @@ class Model {
 
   /** One product and its epilogue; shaders/matmul.wgsl. */
   struct Product {
-    enum Trans : uint32_t { NN, NT, TN } trans;
-    uint64_t M, N, K;
-    Range A, B, out, bias = {}, residual = {}, pre_gelu = {};
+    enum Trans : uint32_t { NN, NT, TN } trans = NN;
+    uint64_t M = 0, N = 0, K = 0;
+    Range A = {}, B = {}, out = {}, bias = {}, residual = {}, pre_gelu = {};
     bool gelu = false, accumulate = false;
+    Range slope_of = {};      ///< the result is multiplied by GELU's slope there; pre_gelu keeps it before
+    uint32_t masked = kNone;  ///< site of the dropout behind the product
   };
 
   /** Of a tensor of the residual stream. */
@@ -88,15 +90,13 @@ class Model {
   Choice choice(const Product& product) const;
   void attention(uint64_t layer, Range qkv, Range out);
   void layernorm(const std::string& name, Range x, uint32_t weight, uint32_t bias);
-  /** out = residual + dropout(A B + bias) of a residual branch; `branch` names the product behind dropout. */
-  void project(const std::string& label, Site site, uint64_t layer, Product product, Range residual);
-  void dropout(const std::string& label, Site site, uint64_t layer, Range x, Range residual, Range out);
   Range head_chunk(uint64_t chunk, uint64_t* rows);
   Range cross_entropy(uint64_t chunk, uint64_t rows, Range logits, bool backward);
   void head_backward();
   Gradient block_backward(uint64_t layer, Range x, Gradient d_out);
-  void linear_backward(const std::string& label, Range dx, Range dy, Range x, uint32_t weight, uint32_t bias,
-                       uint64_t K, uint64_t N);
+  /** dx: the product's N, K, out and what becomes of it. */
+  void linear_backward(const std::string& label, Range dy, Range x, uint32_t weight, uint32_t bias,
+                       Product dx);
   /** dx of a layer norm plus `residual`, in place where the plan lets the two be one tensor; masked as x's
    * branch was. */
   Gradient layernorm_backward(const std::string& name, const std::string& dx, Range dout, Range x,
@@ -124,6 +124,9 @@ class Model {
   Range channels(const std::string& name) { return act(name, {B_, T_, C_}); }
   Range scratch(const std::string& name, std::vector<uint64_t> shape, Role role = Role::workspace);
   Range one(uint32_t tensor) const { return builder_.all(tensor); }
+  uint32_t masked(Site site, uint64_t layer) const {
+    return config_.dropout > 0 ? dropout_site(site, layer) : kNone;
+  }
   uint32_t gelu() const { return config_.activation == Activation::gelu_tanh ? 1 : 2; }
   float attention_scale() const { return static_cast<float>(1 / std::sqrt(static_cast<double>(D_))); }
   bool probe() const { return mode_ == Mode::probe; }

@@ -32,15 +32,24 @@ K Model::with_epilogue(K kernel, const Product& product) const {
   kernel.M = u32(product.M);
   kernel.N = u32(product.N);
   kernel.K = u32(product.K);
+  kernel.step = one(fixed_.step);
   kernel.bias = product.bias;
-  kernel.residual = product.residual;
+  const bool has_slope = product.slope_of.tensor != kNone;
+  kernel.residual = has_slope ? product.slope_of : product.residual;
   kernel.out = product.out;
   kernel.pre_gelu = product.pre_gelu;
   kernel.BIAS = product.bias.tensor != kNone;
   kernel.GELU = product.gelu ? gelu() : 0;
   kernel.KEEP_PRE_GELU = product.pre_gelu.tensor != kNone;
+  kernel.SLOPE = has_slope ? gelu() : 0;
   kernel.RESIDUAL = product.residual.tensor != kNone;
   kernel.ACCUMULATE = product.accumulate;
+  if (product.masked != kNone) {
+    kernel.DROPOUT = 1;
+    kernel.site = product.masked;
+    kernel.threshold = dropout_threshold(config_.dropout);
+    kernel.scale = dropout_scale(config_.dropout);
+  }
   return kernel;
 }
 
@@ -81,6 +90,7 @@ void Model::matmul(const std::string& label, const Product& product) {
     kernel.N = u32(product.N);
     kernel.K = u32(product.K);
     kernel.SPLIT = 1;
+    kernel.step = one(fixed_.step);
     kernel.out = partials;
     run(kernel, kLargeTile);
     wgsl::matmul_split sum = with_epilogue(wgsl::matmul_split{}, product);
