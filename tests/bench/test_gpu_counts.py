@@ -47,6 +47,15 @@ def test_matrix_products_are_the_models(name: str) -> None:
     assert products == 3 * 2 * gpu_counts.tokens_a_step(name) * weights
 
 
+@pytest.mark.parametrize("name", preset_names())
+def test_a_step_has_few_passes(name: str) -> None:
+    """At most 30 a layer and 15, those that finish a sum left out, in each micro-batch."""
+    recipe = preset(name)
+    (*_, step), _ = gpu_counts.counts(name, gpu())
+    most = 30 * recipe.model(gpu_counts.VOCABULARY).n_layer + 15
+    assert step.dispatches - step.second_passes <= recipe.train.grad_accum * most
+
+
 def test_the_floor_follows_the_gpu() -> None:
     def floor(**options: float) -> float:
         return gpu_counts.counts("tiny", gpu(**options))[0][-1].floor_ms
