@@ -2,20 +2,23 @@
 """Builds the core for WebAssembly: every variant of variants.json, from cpp/'s sources.
 
 Writes browser/public/wasm/<variant>/tabgpt.mjs and tabgpt.wasm. What is exported is
-what cpp/include/tabgpt/c_api.h declares. Only what changed is built again. Variants are
-built one after the other: the first of a kind also builds Emscripten's own libraries
-into its cache, and the compilations of one variant fill the cores anyway.
+what cpp/include/tabgpt/c_api.h declares. Only what changed is built again. Two variants are
+built at a time, so that one compiles while the other is configured or linked, which keep
+one core busy. The first of a kind also builds Emscripten's own libraries into its cache;
+the other waits for its lock.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +27,7 @@ HEADER = ROOT / "cpp" / "include" / "tabgpt" / "c_api.h"
 OUTPUT = ROOT / "browser" / "public" / "wasm"
 BUILD = ROOT / "build" / "wasm"
 EMSCRIPTEN = ROOT / ".tools" / "emscripten" / "bin"
+AT_A_TIME = 2
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ def tool(name: str) -> str:
     return found
 
 
-def build(variant: Variant, exports: Path, compiler_id: str, jobs: list[str]) -> None:
+def build(variant: Variant, exports: Path, compiler_id: str, jobs: int) -> None:
     folder = BUILD / variant.name
     configure = [str(EMSCRIPTEN / "emcmake"), tool("cmake"), "-S", str(ROOT / "wasm")]
     configure += ["-B", str(folder), "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}"]
@@ -85,14 +89,24 @@ def build(variant: Variant, exports: Path, compiler_id: str, jobs: list[str]) ->
         if done.returncode:
             sys.exit(f"wasm: {variant.name}: CMake failed\n{done.stdout}{done.stderr}")
         stamp.write_text(wanted)
-    subprocess.run([tool("ninja"), "-C", str(folder), "--quiet", *jobs, "tabgpt"], check=True)
+    ninja = [tool("ninja"), "-C", str(folder), "--quiet", "-j", str(jobs), "tabgpt"]
+    if failed := subprocess.run(ninja, check=False).returncode:
+        sys.exit(f"wasm: {variant.name}: ninja failed ({failed})")
+
+
+def report(variant: Variant, exports: Path, compiler_id: str, jobs: int) -> str:
+    """Builds it; what there is to say of it."""
+    started = time.monotonic()
+    build(variant, exports, compiler_id, jobs)
+    size = (OUTPUT / variant.name / "tabgpt.wasm").stat().st_size
+    return f"wasm: {variant.name}, {size / 1024:.0f} KiB, {time.monotonic() - started:.1f} s"
 
 
 def main() -> None:
     every = variants()
     parser = argparse.ArgumentParser(description="Build the core for WebAssembly.")
     parser.add_argument("only", nargs="*", help=", ".join(v.name for v in every))
-    parser.add_argument("-j", "--jobs", type=int, help="compilations at a time")
+    parser.add_argument("-j", "--jobs", type=int, help="compilations at a time, of each")
     options = parser.parse_args()
     names = options.only or [v.name for v in every]
     if unknown := set(names) - {v.name for v in every}:
@@ -104,15 +118,16 @@ def main() -> None:
     ).stdout.splitlines()[0]
     exports = BUILD / "exports.txt"
     write_if_changed(exports, "".join(f"_{f}\n" for f in exported_functions(HEADER.read_text())))
-    jobs = ["-j", str(options.jobs)] if options.jobs else []
-    for variant in (v for v in every if v.name in names):
-        started = time.monotonic()
+    jobs = options.jobs or (os.cpu_count() or 1)
+    chosen = [variant for variant in every if variant.name in names]
+    # Each may use every core: what the other leaves, while it links.
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        futures = [pool.submit(report, v, exports, compiler_id, jobs) for v in chosen]
         try:
-            build(variant, exports, compiler_id, jobs)
-        except subprocess.CalledProcessError as error:
-            sys.exit(f"wasm: {variant.name}: {Path(error.cmd[0]).name} failed ({error.returncode})")
-        size = (OUTPUT / variant.name / "tabgpt.wasm").stat().st_size
-        print(f"wasm: {variant.name}, {size / 1024:.0f} KiB, {time.monotonic() - started:.1f} s")
+            for future in futures:
+                print(future.result(), flush=True)
+        finally:  # none is begun after one that failed
+            pool.shutdown(cancel_futures=True)
 
 
 if __name__ == "__main__":
