@@ -68,7 +68,8 @@ struct Word {
 std::vector<Word> words_of(string_view text) {
   std::vector<Word> words;
   while (!text.empty()) {
-    const size_t end = std::min(text.find(' '), text.size());
+    // Not text.find: inlined, it makes GCC 12 warn of a length of SIZE_MAX that cannot be.
+    const auto end = static_cast<size_t>(std::find(text.begin(), text.end(), ' ') - text.begin());
     const string_view word = text.substr(0, end);
     const size_t equals = std::min(word.find('='), word.size());
     if (!word.empty()) {

@@ -29,9 +29,8 @@ constexpr Vendor kAnyVendor = {"", Matmul::vec4, 64};
 constexpr Vendor kVendors[] = {
     // 170 multiprocessors of a GeForce RTX 5090: NVIDIA RTX Blackwell GPU Architecture, table 1.
     {"nvidia", Matmul::vec4, 170},
-    // 96 compute units of a Radeon RX 7900 XTX: its product page. Workgroup memory gives 128 bits a read:
-    // RDNA 3
-    // Instruction Set Architecture, DS_LOAD_B128.
+    // 96 compute units of a Radeon RX 7900 XTX: its product page. Workgroup memory gives 128 bits a read
+    // (RDNA 3 Instruction Set Architecture, DS_LOAD_B128).
     {"amd", Matmul::vec4, 96},
     // 32 Xe cores of an Arc A770: its product page.
     {"intel", Matmul::vec4, 32},
@@ -39,9 +38,8 @@ constexpr Vendor kVendors[] = {
     {"apple", Matmul::vec4, 40},
     // 6 shader processors of an Adreno X1-85: Qualcomm's announcement of June 2024.
     {"qualcomm", Matmul::vec4, 6},
-    // 24 cores of an Immortalis-G925: its product page. Workgroup memory is main memory in a cache (Arm GPU
-    // Best
-    // Practices, Shared memory), one more reason to read it least.
+    // 24 cores of an Immortalis-G925: its product page. Workgroup memory is main memory in a cache
+    // (Arm GPU Best Practices, Shared memory), one more reason to read it least.
     {"arm", Matmul::vec4, 24},
 };
 
