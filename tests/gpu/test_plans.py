@@ -325,6 +325,13 @@ def test_a_kernel_is_refused_where_its_feature_is_missing() -> None:
     assert [p["kernel"] for p in made["pipelines"]] == ["matmul_f16"]
 
 
+def test_packing_is_part_of_the_product_that_needs_it() -> None:
+    """So that its time is told with it."""
+    made = json.loads(_core.GpuOp("matmul TN 70 33 66").plan("matmul=f16_packed", BINDING, BUFFER))
+    kernels = [made["pipelines"][entry["pipeline"]]["kernel"] for entry in made["programs"]["run"]]
+    assert kernels == ["pack_f16", "pack_f16", "matmul_f16_packed"]
+
+
 def parts(*sizes: int, variants: str = "") -> int:
     """Of K, in which a product is summed."""
     operation = _core.GpuOp("matmul TN {} {} {}".format(*sizes))

@@ -203,7 +203,7 @@ double Op::check(const Options& options, std::string_view name, const float* got
   const OpTensor* result = find(results, name);
   if (result == nullptr) return std::numeric_limits<double>::quiet_NaN();
   const Matmul matmul = options.variants.matmul;
-  const bool half = matmul == Matmul::f16 || matmul == Matmul::tiled_f16;
+  const bool half = matmul == Matmul::f16 || matmul == Matmul::tiled_f16 || matmul == Matmul::f16_packed;
   return answers_.worst(*result, got, half ? kHalf : 0);
 }
 

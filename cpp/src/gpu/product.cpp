@@ -61,6 +61,7 @@ Choice Model::choice(const Product& product) const {
     case Matmul::tiled:
     case Matmul::blocked8:
     case Matmul::tiled_f16:
+    case Matmul::f16_packed:
       return {variants_.matmul, 1};
     case Matmul::f16:
       return {vectors ? Matmul::f16 : Matmul::blocked4, 1};
@@ -76,9 +77,10 @@ Choice Model::choice(const Product& product) const {
 
 void Model::matmul(const std::string& label, const Product& product) {
   const Choice chosen = builder_.chosen(label, choice(product));
+  Range A = product.A, B = product.B;
   const auto run = [&](auto kernel, uint32_t tile) {
-    kernel.A = product.A;
-    kernel.B = product.B;
+    kernel.A = A;
+    kernel.B = B;
     kernel.TRANS = product.trans;
     builder_.run(label, kernel,
                  {u32(groups(product.N, tile)), u32(groups(product.M, tile)), u32(chosen.parts)});
@@ -98,6 +100,14 @@ void Model::matmul(const std::string& label, const Product& product) {
     sum.partials = partials;
     builder_.run(label + " sum", sum, folded(groups(product.M * product.N, sum.workgroup)));
   };
+  const auto packed = [&](const char* operand, Range numbers) {
+    const uint64_t words = groups(numbers.count, 2);
+    wgsl::pack_f16 pack{.n = u32(numbers.count)};
+    pack.x = numbers;
+    pack.packed = scratch(std::string("scratch.halves_") + operand, {words});
+    builder_.run(label + " " + operand + " packed", pack, folded(groups(words, pack.workgroup)));
+    return pack.packed;
+  };
   switch (chosen.kernel) {
     case Matmul::naive:
       return run(with_epilogue(wgsl::matmul_naive{}, product), kSmallTile);
@@ -115,6 +125,10 @@ void Model::matmul(const std::string& label, const Product& product) {
       return run(with_epilogue(wgsl::matmul_blocked8{}, product), kHugeTile);
     case Matmul::tiled_f16:
       return run(with_epilogue(wgsl::matmul_tiled_f16{}, product), kSmallTile);
+    case Matmul::f16_packed:  // with two passes more, which are part of its time
+      A = packed("A", A);
+      B = packed("B", B);
+      return run(with_epilogue(wgsl::matmul_f16_packed{}, product), kSmallTile);
   }
 }
 

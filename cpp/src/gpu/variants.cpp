@@ -39,6 +39,7 @@ constexpr Variant kVariants[] = {
     {"matmul", "f16", "shader-f16", false, choose<Matmul::f16>},
     {"matmul", "blocked8", "", false, choose<Matmul::blocked8>},
     {"matmul", "tiled_f16", "shader-f16", false, choose<Matmul::tiled_f16>},
+    {"matmul", "f16_packed", "", false, choose<Matmul::f16_packed>},
     {"attention", "flash", "", true, choose<Attention::flash>},
     {"attention", "plain", "", true, choose<Attention::plain>},
 };

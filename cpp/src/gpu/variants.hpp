@@ -13,7 +13,7 @@
 namespace tabgpt::gpu {
 
 /** shaders/matmul_*.wgsl. */
-enum class Matmul : uint32_t { vec4, blocked4, tiled, naive, subgroup, f16, blocked8, tiled_f16 };
+enum class Matmul : uint32_t { vec4, blocked4, tiled, naive, subgroup, f16, blocked8, tiled_f16, f16_packed };
 /** shaders/attention_*.wgsl and flash_*.wgsl. */
 enum class Attention : uint32_t { flash, plain };
 
