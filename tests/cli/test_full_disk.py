@@ -157,9 +157,10 @@ def test_a_run_whose_last_save_fails_says_how_to_go_on(folder: Path) -> None:
 
 
 def _mount(folder: Path) -> bool:
-    """A file system of 150 kB; False where this process may not mount one."""
+    """A file system of 16 MB, more than the run's metrics take while a test waits; False where this
+    process may not mount one."""
     libc = ctypes.CDLL(None, use_errno=True)
-    return libc.mount(b"none", str(folder).encode(), b"tmpfs", 0, b"size=150k") == 0
+    return libc.mount(b"none", str(folder).encode(), b"tmpfs", 0, b"size=16m") == 0
 
 
 @pytest.fixture
@@ -180,7 +181,7 @@ def test_a_file_system_that_fills_up(folder: Path, small_disk: Path) -> None:
         with (small_disk / "ballast").open("wb", buffering=0) as ballast:
             try:
                 while True:
-                    ballast.write(os.urandom(512))
+                    ballast.write(os.urandom(1 << 16))
             except OSError:
                 pass
         process.wait_for(r"^note: step \d+ is not saved: .*No space left on device")
