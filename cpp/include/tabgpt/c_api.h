@@ -137,8 +137,8 @@ const char* tabgpt_gpu_variants(void);
 /**
  * Plans, and allocates what a pass uploads; NULL when a limit does not hold, with the largest setting that
  * fits. Limits are the device's maxStorageBufferBindingSize and maxBufferSize. variants: the kernels to use
- * and what the device is, "vendor=nvidia feature=shader-f16 matmul=naive attention=plain" with WebGPU's names;
- * families left out, or NULL, are the core's choice.
+ * and what the device is, "vendor=nvidia feature=shader-f16 matmul=naive attention=plain" with WebGPU's
+ * names; families left out, or NULL, are the core's choice.
  */
 tabgpt_gpu* tabgpt_gpu_open(const tabgpt_config* config, const char* mode, double max_binding_bytes,
                             double max_buffer_bytes, const char* variants);
